@@ -17,7 +17,12 @@ LONGEST = 70  # characters of the name of a test
 LINES = 500  # of a module at most
 PARAMETERS = 7
 """Of a function at most, without `self`; kernels may have more: they take arrays and numbers, and no values."""
-OPTIONS_OF_PEOPLE = {"vfs/cli/describing.py info", "vfs/cli/serving.py serve", "vfs/formats/raw.py open"}
+OPTIONS_OF_PEOPLE = {
+    "vfs/cli/describing.py info",
+    "vfs/cli/mounting.py mount",
+    "vfs/cli/serving.py serve",
+    "vfs/formats/raw.py open",
+}
 """Their parameters are what people name: flags of a command, `-o NAME=VALUE` of a format."""
 WRITERS = {
     f"vfs/testing/{kind}.py {name}"
@@ -165,6 +170,23 @@ def test_no_class_is_named_twice() -> None:
     named = Counter(node.name for tree in code().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert len(named) > 100
     assert [name for name, times in named.items() if times > 1] == []
+
+
+def test_bounds_say_what_they_bound() -> None:
+    """`MAX_FILE_BYTES`: neither a bare `MOST`, nor a second word for it."""
+    bare = {"FEW", "FEWEST", "LEAST", "LONGEST", "MAX", "MIN", "MOST"}
+    constants = {
+        f"{path}: {name.id}"
+        for path, tree in code().items()
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        for name in ast.walk(target)
+        if isinstance(name, ast.Name)
+    }
+    assert len(constants) > 1000
+    names = ((constant, constant.rpartition(" ")[2].strip("_")) for constant in constants)
+    assert [constant for constant, name in names if name in bare or name.startswith("MOST_")] == []
 
 
 def test_modules_are_short() -> None:

@@ -277,7 +277,7 @@ def test_names_of_files(tmp_path: Path) -> None:
 
 
 def test_too_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(module, "MAX_ENTRIES", 3)
     (tmp_path / "a.bin").write_bytes(FRAMES.tobytes())
     blocks = [{"file": 0, "offset": 40 * t, "origin": [t, 0, 0], "shape": [1, 4, 5]} for t in range(4)]
     group = vfs.open_group(

@@ -566,7 +566,7 @@ def test_links_lead_nowhere_outside_and_not_round_in_circles(tmp_path: Path) -> 
     (root / "gone.npy").symlink_to(root / "nothing")
     (root / "inside.npy").symlink_to("sub/a.npy")
     os.mkfifo(root / "pipe.npy")
-    folder_tree = plans.folder_tree(root, show_files=True)
+    folder_tree = plans.folder_tree(root, view=plans.TreeView(show_files=True))
     assert set(everything(folder_tree)) == {
         path for path in everything(folder_tree) if path.split("/")[0] in ("sub", *faces("inside"))
     }
@@ -649,7 +649,7 @@ def test_files_that_are_no_data_set_are_shown_as_they_are_if_asked_for(scan: Pat
     (scan / "bad.npy").write_bytes(b"\x93NUMPY garbage")
     (scan / "void").write_bytes(b"")
     save(scan / "good.npy")
-    folder_tree = plans.folder_tree(scan, show_files=True)
+    folder_tree = plans.folder_tree(scan, view=plans.TreeView(show_files=True))
     (scan / "notes.json").write_text("{}")
     extra = {"notes.txt", "notes.json", "bad.npy", "void"}
     assert set(names(folder_tree)) - set(names(plans.folder_tree(scan))) == extra
@@ -675,7 +675,7 @@ def test_a_face_hides_a_file_of_its_name(tmp_path: Path) -> None:
     label = next(tmp_path.glob("*.hdr")).stem
     (tmp_path / f"{label}.npy").write_bytes(b"\x93NUMPY garbage")
     for asked in (None, f"{label}.npy"):
-        folder_tree = plans.folder_tree(tmp_path, show_files=True)
+        folder_tree = plans.folder_tree(tmp_path, view=plans.TreeView(show_files=True))
         if asked:
             folder_tree.at(asked).node()
         assert names(folder_tree).count(f"{label}.npy") == 1
@@ -732,7 +732,9 @@ def test_folders_that_are_remembered_are_limited(tmp_path: Path, monkeypatch: py
 def test_options_go_to_every_set(tmp_path: Path) -> None:
     save(tmp_path / "a.npy", np.zeros((10, 8, 8), "<u2"))
     save(tmp_path / "b.npy", np.zeros((3, 4, 4), "<u2"))
-    folder_tree = plans.folder_tree(tmp_path, OpenOptions(chunks="frames", dtype="f4"), zarr_format=3)
+    folder_tree = plans.folder_tree(
+        tmp_path, OpenOptions(chunks="frames", dtype="f4"), view=plans.TreeView(zarr_format=3)
+    )
     assert names(folder_tree) == ["a.npy", "a.ome.zarr", "a.zarr", "b.npy", "b.ome.zarr", "b.zarr"]
     assert folder_tree.at("a.npy").node().size == 128 + 640 * 4  # type: ignore[union-attr]
     assert folder_tree.at("b.zarr/data/c/2/0/0").node().size == 64  # type: ignore[union-attr]

@@ -48,7 +48,10 @@ def test_numbered_images_are_one_stack(folder: Path, capsys: pytest.CaptureFixtu
     np.testing.assert_array_equal(stack[...], np.stack([image(k) for k in range(COUNT)]))
     assert found.opening is not None
     assert [Path(path).name for path in found.opening.paths][-1] == f"img_{COUNT - 1:03d}.tif"
-    assert sets(plans.folder_tree(folder, single_files=True)) == {f"img_{k:03d}" for k in range(COUNT)} | odd | few
+    assert (
+        sets(plans.folder_tree(folder, view=plans.TreeView(single_files=True)))
+        == {f"img_{k:03d}" for k in range(COUNT)} | odd | few
+    )
     capsys.readouterr()
     assert run("info", folder, "-v") == 0
     said = capsys.readouterr().out

@@ -783,10 +783,10 @@ def test_bombs_are_not_unpacked(folder: Path) -> None:
 
 def test_a_table_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document, table = table_set(folder)
-    monkeypatch.setattr(tables, "_MOST_ROWS", 3)
+    monkeypatch.setattr(tables, "_MAX_ROWS", 3)
     write_csv(folder / "t.csv", table)
     refused(write(folder, document), "t.csv: has 4 rows of 8 columns; expected at most 3")
-    monkeypatch.setattr(tables, "_MOST_BYTES", 20)
+    monkeypatch.setattr(tables, "_MAX_BYTES", 20)
     refused(write(folder, document), r"t.csv: has \d+ bytes, expected at most 20")
 
 

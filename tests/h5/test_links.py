@@ -203,7 +203,7 @@ def test_virtual_data_sets_are_as_long_as_their_sources(tmp_path: Path) -> None:
 
 def test_an_object_with_many_names(desk: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A group that holds the next one twice, and so on, has 2^40 paths; 20,000 arrays of them took 20 s."""
-    desk.entry = f"import vfs.h5.reading as r; r.MOST_AGAIN, r.MOST_NAMES = 100, 400\n{desk.entry}"
+    desk.entry = f"import vfs.h5.reading as r; r.MAX_AGAIN, r.MAX_NAMES = 100, 400\n{desk.entry}"
     with h5py.File(tmp_path / "set.h5", "w") as file:
         groups = [file.create_group(f"g{k:02d}") for k in range(40)]
         for one, following in pairwise(groups):

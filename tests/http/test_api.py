@@ -26,7 +26,7 @@ from vfs.contents.contents import Contents
 from vfs.contents.face_folder import FaceFolder
 from vfs.contents.shown import Shown
 from vfs.engine.cache import ChunkCache
-from vfs.folder_tree.plans import folder, folder_tree
+from vfs.folder_tree.plans import TreeView, folder, folder_tree
 from vfs.http import limits, requests
 from vfs.http.proxies import network_of
 from vfs.model.open_options import OpenOptions
@@ -749,7 +749,7 @@ def test_names_that_end_like_faces_lead_to_no_other_set(tmp_path: Path, tree: bo
     for k, file in enumerate(files):
         np.save(file, np.full((2, 8, 8), k, "u2"))
     if tree:
-        contents: Contents = folder_tree(tmp_path, zarr_format=zarr_format)
+        contents: Contents = folder_tree(tmp_path, view=TreeView(zarr_format=zarr_format))
     else:
         sets = [set_of(vfs.open_group(file, backend="buffered")).tree for file in files]
         contents = FaceFolder(sets, zarr_format=zarr_format)
@@ -779,5 +779,7 @@ def test_an_exported_store_and_a_folder_called_like_a_face_in_a_tree(tmp_path: P
         ("y.zarr", "y.zarr", "folder"),
     }
     assert [entry.path for entry in contents.at("x.npy").sets()] == ["x.npy/b.zarr"]
-    assert [entry.path for entry in folder_tree(tmp_path, zarr_format=2).at("y.zarr").sets()] == ["y.zarr/c.v2.zarr"]
-    assert "a.zarr" in set(folder_tree(tmp_path, show_files=True).at("").children())
+    assert [entry.path for entry in folder_tree(tmp_path, view=TreeView(zarr_format=2)).at("y.zarr").sets()] == [
+        "y.zarr/c.v2.zarr"
+    ]
+    assert "a.zarr" in set(folder_tree(tmp_path, view=TreeView(show_files=True)).at("").children())

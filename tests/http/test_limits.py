@@ -129,7 +129,7 @@ def test_who_waits_for_room_gets_it_in_turns(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOMENT", 0.001)
-    monkeypatch.setattr(limits, "MOST_WAITING", 2)
+    monkeypatch.setattr(limits, "MAX_WAITING", 2)
     room, queue = Room(0), FairQueue()
 
     async def run() -> list[Any]:

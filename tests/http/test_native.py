@@ -552,7 +552,7 @@ def test_a_lent_connection_that_rests_is_closed(tmp_path: Path, monkeypatch: pyt
 
 
 def test_few_files_are_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "MOST_FILES", 2)
+    monkeypatch.setattr(native, "MAX_FILES", 2)
     shown = contents_of(write_mib(tmp_path, VALUES, frames_per_file=3), nav_shape=(24,), chunks=(3, -1, -1))
     application = application_of(shown)
 
@@ -565,7 +565,7 @@ def test_few_files_are_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_source_that_ended_answers_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "MOST_FILES", 1)
+    monkeypatch.setattr(native, "MAX_FILES", 1)
     values = np.arange(2 * 3 << 20, dtype="u2").reshape(-1, 1024, 1024)  # sockets do not take 6 MiB at once
     shown = contents_of(write_mib(tmp_path, values, frames_per_file=3), nav_shape=(len(values),), chunks=(3, -1, -1))
     application = application_of(shown)
@@ -589,7 +589,7 @@ def test_a_source_that_ended_answers_nobody(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_slow_clients_keep_few_files_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "MOST_FILES", 1)
+    monkeypatch.setattr(native, "MAX_FILES", 1)
     values = np.arange(8 * 3 << 20, dtype="u2").reshape(-1, 1024, 1024)  # sockets do not take 6 MiB at once
     files = len(values) // 3
     shown = contents_of(write_mib(tmp_path, values, frames_per_file=3), nav_shape=(len(values),), chunks=(3, -1, -1))

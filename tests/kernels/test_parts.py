@@ -7,7 +7,7 @@ import pytest
 
 from vfs.kernels.columns import COLUMNS, COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP, STOP
 from vfs.kernels.compiled import kernel
-from vfs.kernels.native.parts import MOST_PARTS, cut
+from vfs.kernels.native.parts import MAX_PARTS, cut
 from vfs.model.layout import FrameLayout, FrameRecord, mirrored, whole_frame
 from vfs.model.region import Region
 
@@ -34,7 +34,7 @@ PIECES = {
 
 @kernel
 def parts_of(ranges, first, last, word_bytes, word_pixels):
-    parts = np.empty((MOST_PARTS * ranges.shape[0], COLUMNS), np.int64)
+    parts = np.empty((MAX_PARTS * ranges.shape[0], COLUMNS), np.int64)
     n = cut(ranges.ctypes.data, ranges.shape[0], first, last, word_bytes, word_pixels, parts.ctypes.data)
     return parts[:n]
 

@@ -13,7 +13,7 @@ import pytest
 import vfs
 from vfs import formats
 from vfs.libraries.arrays import library_arrays, library_original
-from vfs.libraries.library import MOST_FORKS
+from vfs.libraries.library import MAX_FORKS
 from vfs.model.libraries import Library
 
 LIBRARY = Library("Numbers", "MIT", "none", "numpy", "tests.libraries.readers:Numbers", seconds=3.0)
@@ -121,9 +121,9 @@ def test_other_bytes_of_equal_size_and_time_are_read_anew(tmp_path: Path) -> Non
 
 
 def test_few_forks_stay(tmp_path: Path) -> None:
-    arrays = [vfs.open(numbers(tmp_path, name=f"{k}.numbers"), format="numbers") for k in range(MOST_FORKS + 2)]
+    arrays = [vfs.open(numbers(tmp_path, name=f"{k}.numbers"), format="numbers") for k in range(MAX_FORKS + 2)]
     alive = [os.path.exists(f"/proc/{array.attrs['pid']}") for array in arrays]
-    assert alive == [False] * 2 + [True] * MOST_FORKS
+    assert alive == [False] * 2 + [True] * MAX_FORKS
     np.testing.assert_array_equal(arrays[0][...], DATA)
 
 

@@ -23,7 +23,7 @@ from tests.page.conftest import browse, chromium  # noqa: F401
 from tests.waiting import eventually
 from vfs.engine.cache import ChunkCache
 from vfs.folder_tree import records
-from vfs.folder_tree.plans import plan_sets, plan_tree
+from vfs.folder_tree.plans import TreeView, plan_sets, plan_tree
 from vfs.fuse.how import MountHow
 from vfs.model.command_options import MountOptions
 from vfs.model.open_options import OpenOptions, split
@@ -225,7 +225,9 @@ def test_acquisitions_of_a_folder_grow_end_and_begin_anew(
         monkeypatch.setattr(records.LOOKS, name, 0.0)
     (tmp_path / "one").mkdir()
     instrument = instrument_of(tmp_path / "one")
-    tree = plan_tree([tmp_path], OpenOptions(follow=True, settle=0.0, give_up=1e9, chunks="frames"), {}).here()
+    tree = plan_tree(
+        [tmp_path], OpenOptions(follow=True, settle=0.0, give_up=1e9, chunks="frames"), {}, TreeView()
+    ).here()
     root = "one/microscope/scan.zarr"
 
     def frame(n: int) -> bytes:

@@ -371,7 +371,7 @@ def test_rings_and_counts_of_frames_that_are_taken_in_parts(
     counts = np.histogram(wide, 7, (-50, 50))[0]
     array = vfs.open(write_npy(tmp_path, frames))
     for most in (1 << 32, frames[0].size * 2, 10):  # of all, after two frames, none: a frame has more pixels
-        monkeypatch.setattr(histogram, "MOST_COUNTED", most)
+        monkeypatch.setattr(histogram, "MAX_COUNTED", most)
         made = array.reduce(rings=vfs.RadialSum(20, 30), h=vfs.Histogram(7, (-50, 50)), workers=2)
         np.testing.assert_array_equal(made["rings"].data, expected)
         np.testing.assert_array_equal(made["h"].data, counts)

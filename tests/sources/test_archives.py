@@ -153,7 +153,7 @@ def test_a_tar_file_on_a_server_may_have_some_files(tmp_path: Path, monkeypatch:
     (tmp_path / "a.tar").write_bytes(tarred(FILES))
     with RangeServer(tmp_path) as server:
         np.testing.assert_array_equal(vfs.open(f"{server.url}/a.tar/a.npy")[...], FRAMES)
-        monkeypatch.setattr(archive_index, "_MOST_FAR", 2)
+        monkeypatch.setattr(archive_index, "_MAX_FAR", 2)
         archives._known.clear()
         with pytest.raises(vfs.FormatError, match="has no list of its files"):
             vfs.open(f"{server.url}/a.tar/a.npy")
@@ -193,7 +193,7 @@ def test_members_that_cannot_be_read_are_a_line_each(tmp_path: Path, monkeypatch
         made.writestr("bomb.npy", bytes(1 << 22), zipfile.ZIP_DEFLATED)
         made.writestr("secret.npy", npy())
         made.infolist()[-1].flag_bits |= 1
-    monkeypatch.setattr(archives, "MOST_RATIO", 100)
+    monkeypatch.setattr(archives, "MAX_RATIO", 100)
     np.testing.assert_array_equal(vfs.open(f"{tmp_path}/a.zip/good.npy")[...], FRAMES)
     said = {
         "twice": "stands twice",
@@ -210,7 +210,7 @@ def test_members_that_cannot_be_read_are_a_line_each(tmp_path: Path, monkeypatch
     with pytest.raises(vfs.FormatError, match="x is a file and a folder"):
         vfs.open(f"{tmp_path}/a.tar/x/a.npy")
     (tmp_path / "b.zip").write_bytes(KINDS["stored.zip"](FILES))
-    monkeypatch.setattr(archive_index, "_MOST", 3)
+    monkeypatch.setattr(archive_index, "_MAX_MEMBERS", 3)
     with pytest.raises(vfs.FormatError, match="at most 3 files"):
         vfs.open(f"{tmp_path}/b.zip/a.npy")
     monkeypatch.setattr(archive_index, "_LONGEST", 20)

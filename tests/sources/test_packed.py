@@ -57,7 +57,7 @@ def test_any_format(tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(packed, "_STEP", 700)
     monkeypatch.setattr(packed, "_WINDOW", 3000)
     monkeypatch.setattr(packed, "_APART", 2000)
-    monkeypatch.setattr(packed, "MOST_POINTS", 5)
+    monkeypatch.setattr(packed, "MAX_POINTS", 5)
     path = packed_npy(tmp_path, packing)
     array = vfs.open(path)
     assert (array.group.name, array.shape) == ("a", FRAMES.shape)
@@ -91,7 +91,7 @@ def test_damage_is_one_line(tmp_path: Path, packing: str) -> None:
 
 
 def test_what_holds_far_more_than_measurements_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "MOST_RATIO", 5)
+    monkeypatch.setattr(packed, "MAX_RATIO", 5)
     with pytest.raises(vfs.DecodeError, match="as no measurement does"):
         vfs.open(packed_npy(tmp_path, "xz", np.zeros((1 << 20,), "u1")))
 

@@ -385,7 +385,7 @@ def test_a_list_of_a_bucket_that_never_ends(bucket: RangeServer) -> None:
 
 
 def test_a_list_of_a_bucket_that_fills_the_memory(bucket: RangeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vfs.sources.listings.MOST_LIST", -1 << 60)
+    monkeypatch.setattr("vfs.sources.listings.MAX_LIST", -1 << 60)
     bucket.hook = lambda one: _page(one.number, True)
     with (
         RemoteSources.around(["s3://bucket/set/x"], limits=SHORT) as sources,

@@ -12,7 +12,7 @@ from vfs.backends import choice
 from vfs.engine import chunking
 from vfs.engine.cache import ChunkCache
 from vfs.errors import OptionError
-from vfs.folder_tree.plans import MountPlan, plan_sets, plan_tree
+from vfs.folder_tree.plans import MountPlan, TreeView, plan_sets, plan_tree
 from vfs.model.command_options import MountOptions, ServeOptions, ShowOptions
 from vfs.model.open_options import split
 from vfs.model.signatures import Path, Several, mounts, serves
@@ -98,9 +98,8 @@ def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], 
     limit = chunking.as_bytes(options.cache_size, "cache_size")
     common = options.common()
     if options.tree:
-        shown = {"cache_size": limit, "show_files": options.show_files, "for_urls": for_urls}
-        shown["single_files"] = options.single_files
-        return plan_tree(list(islice(items, 2)), common, format_options, **shown)
+        view = TreeView(show_files=options.show_files, single_files=options.single_files, for_urls=for_urls)
+        return plan_tree(list(islice(items, 2)), common, format_options, view, limit)
     backend, _ = choice(common.backend, serves=True)
     common, cache = options.common(backend=backend), ChunkCache(limit)
     # One by one: a range of numbers may be endless

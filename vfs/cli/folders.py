@@ -25,7 +25,7 @@ from vfs.model.open_options import OpenOptions
 from vfs.model.sources import Sources
 from vfs.sets.opening import OpenedSet
 from vfs.sets.set_sources import folder_name, folder_sources
-from vfs.sets.stacks import LEAST, is_stack
+from vfs.sets.stacks import MIN_STACKED_FILES, is_stack
 from vfs.sources.globs import series
 from vfs.sources.names import is_url
 
@@ -112,7 +112,8 @@ class FoundSets:
             said = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES:,} more" if len(names) > _NAMES else "")
             lines += wrapped(f"{count(len(names), 'folder')}: {said}", columns, "  ", "    ")
         if self.stacks:
-            said = f"{LEAST} or more images whose names differ in one number are one stack; `vfs info FILE` opens one"
+            said = f"{MIN_STACKED_FILES} or more images whose names differ in one number are one stack;"
+            said += " `vfs info FILE` opens one"
             lines += wrapped(said, columns, "  ", "    ")
         if self.others:
             lines.append(f"  {_others(self.others)}")

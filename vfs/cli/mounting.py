@@ -135,7 +135,7 @@ def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str
     from vfs.backends import choice
     from vfs.engine.cache import ChunkCache
     from vfs.engine.chunking import as_bytes
-    from vfs.folder_tree.plans import plan_sets, plan_tree
+    from vfs.folder_tree.plans import TreeView, plan_sets, plan_tree
 
     options = settings.options
     assert isinstance(options, ShowOptions)
@@ -145,9 +145,13 @@ def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str
         if getattr(options, name) and not options.tree:
             raise OptionError(f"--{name.replace('_', '-')} goes with --tree")
     if options.tree:
-        shown = {"cache_size": limit, "zarr_format": settings.zarr_format, "show_files": options.show_files}
-        shown |= {"for_urls": for_urls, "single_files": options.single_files}
-        plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), **shown)
+        view = TreeView(
+            zarr_format=settings.zarr_format,
+            show_files=options.show_files,
+            single_files=options.single_files,
+            for_urls=for_urls,
+        )
+        plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), view, limit)
         return plan, f"the data sets in {datasets[0]}"
     if for_urls and (folders := [path for path in datasets if is_folder(path)]):
         raise folder_given(folders[0], serve=True)

@@ -348,11 +348,11 @@ def threads_asked(asked: int | None) -> int:
         return min(4, os.cpu_count() or 1)
     number = whole_number(asked)
     if number is not None and number >= 0:
-        return min(MOST_WORKERS, number)
+        return min(MAX_WORKERS, number)
     raise OptionError(f"workers={asked!r}: expected a number of threads, 0 for none")
 
 
-MOST_WORKERS = 256
+MAX_WORKERS = 256
 """Threads of one stream of tiles: more would only hold more tiles."""
 
 

@@ -37,7 +37,7 @@ took 3.9 ms with 256 KiB, 3.0 with 1 MiB and 3.9 with 8 MiB.
 """
 LARGEST_FRAME = 4 << 20  # bytes of a frame that is a piece
 
-MOST_BETWEEN = 4
+MAX_BETWEEN = 4
 """Bytes of a frame's record that are read, at most, for each that is decoded."""
 
 MAX_BOX_RANGES = 64  # read ranges of a box that is read where it is at hand
@@ -184,13 +184,13 @@ class FrameStep(NamedTuple):
             return None
         rows = run.rows
         lines, count, by, after = np.maximum(1, rows[:, LINES]), rows[:, COUNT], abs(rows[:, STEP]), abs(rows[:, NEXT])
-        channels = (by > (lines - 1) * after) & (count <= MOST_BETWEEN)
+        channels = (by > (lines - 1) * after) & (count <= MAX_BETWEEN)
         apart = (lines == 1) | (after > (count - 1) * by) | channels
         if not apart.all() or (count * lines)[rows[:, PLANE] == 0].sum() != run.size:
             return None
         made = cls.of(array, rows)
         wanted = lines * (rows[:, STOP] - rows[:, START] - (lines - 1) * rows[:, PITCH])
-        return made if made is not None and made.span <= MOST_BETWEEN * wanted.sum() else None
+        return made if made is not None and made.span <= MAX_BETWEEN * wanted.sum() else None
 
     @property
     def first(self) -> int:

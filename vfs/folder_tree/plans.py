@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -69,18 +69,36 @@ def plan_sets(
     return MountPlan(make, here, sources)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TreeView:
+    """Says what is shown of a folder.
+
+    Attributes:
+        zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
+        show_files: also show files that are no data set, as they are.
+        single_files: show numbered images each by itself, not as one stack.
+        for_urls: see `folder`.
+    """
+
+    zarr_format: int | None = None
+    show_files: bool = False
+    single_files: bool = False
+    for_urls: bool = False
+
+
 def plan_tree(
     folders: Sequence[Any],
     options: OpenOptions,
     format_options: Mapping[str, Any],
-    **how: Any,
+    view: TreeView,
+    cache_size: int = CACHE,
 ) -> MountPlan:
     """Plan a mount of a folder with all data sets in it.
 
     Args:
         folders: the folder, in a list of one.
         options, format_options: options with which its data sets are opened.
-        how: more arguments for `folder_tree`.
+        view, cache_size: see `folder_tree`.
 
     Raises:
         OptionError: there are several folders; also errors of `folder_tree`.
@@ -88,7 +106,7 @@ def plan_tree(
     if len(folders) != 1 or not isinstance(folders[0], str | os.PathLike):
         raise OptionError(f"{option(tree=True)} shows one folder: name one")
     root = folder_name(folders[0])
-    make = partial(folder_tree, root, options, format_options, **how)
+    make = partial(folder_tree, root, options, format_options, view, cache_size=cache_size)
     shown = make()  # raises errors now rather than in the process that serves; opens nothing
     return MountPlan(make, lambda: shown, [root])
 
@@ -147,12 +165,9 @@ def folder_tree(
     root: str | os.PathLike[str],
     options: OpenOptions | None = None,
     format_options: Mapping[str, Any] | None = None,
+    view: TreeView | None = None,
     *,
     cache_size: int = CACHE,
-    zarr_format: int | None = None,
-    show_files: bool = False,
-    single_files: bool = False,
-    for_urls: bool = False,
 ) -> FolderTree:
     """Make the contents of a mount or server of a folder, its subfolders and all data sets in them. It opens no files.
 
@@ -160,30 +175,26 @@ def folder_tree(
         options: options with which every data set is opened. With a `format`, only data sets of this
             format are shown. A backend "auto" becomes "buffered".
         format_options: options of that format.
+        view: what is shown of the folder.
         cache_size: most bytes of decoded chunks that are kept for all sets together.
-        zarr_format: 3 or 2 leaves out the face of the other format; None keeps both.
-        show_files: also show files that are no data set, as they are.
-        single_files: show numbered images each by itself, not as one stack.
-        for_urls: see `folder`.
 
     Raises:
         OptionError: `root` is no folder; an option does not fit, or is for a single data set.
         SourceError: `root` is a folder on a server, which cannot be listed.
     """
     options, own = _for_all(options or OpenOptions(), format_options or {})
-    if zarr_format not in (None, 2, 3):
-        raise OptionError(f"{option(zarr_format=zarr_format)}: expected 3 or 2")
+    view = view or TreeView()
+    if view.zarr_format not in (None, 2, 3):
+        raise OptionError(f"{option(zarr_format=view.zarr_format)}: expected 3 or 2")
     check_version(options.ngff)
     _check_outside(root, options.pyramid_cache)
     cache = ChunkCache(cache_size)
-    told: dict[str, Sequence[str]] = {}
-    opener = partial(_opened, told=told, options=options, format_options=own, cache=cache, for_urls=for_urls)
-    opener = partial(opener, stacks=Stacks(single_files))
+    opener = _Opener(options, own, cache, view.for_urls, Stacks(view.single_files))
     kinds = [by_name(options.format)] if options.format else list(formats().values())
     name = folder_name(root)
-    rules = Rules(folder_sources(name, options), opener, kinds, zarr_format, show_files)
+    rules = Rules(folder_sources(name, options), opener, kinds, view.zarr_format, view.show_files)
     shown = FolderTree(name, rules, cache=cache, options=options, format_options=own)
-    shown.warnings = told
+    shown.warnings = opener.told
     return shown
 
 
@@ -227,35 +238,37 @@ def _check_outside(root: str | os.PathLike[str], folder: str | os.PathLike[str] 
         )
 
 
-def _opened(
-    path: str,
-    sources: Sources,
-    told: dict[str, Sequence[str]],
-    options: OpenOptions,
-    format_options: Mapping[str, Any],
-    cache: ChunkCache,
-    for_urls: bool,
-    stacks: Stacks,
-) -> MemberSet:
-    """Open a data set of a folder. Log its warnings, each once as long as `told` remembers it."""
-    found = stacks.around(open_set(path, options, format_options, cache, sources), cache)
-    growing = None
-    if not_over(found):
-        shown = partial(folder, cache=cache, for_urls=for_urls)
-        growing = partial(_growing, found, shown, cache)
-    elif found.progress is not None:
-        with suppress(VfsError):  # its writer may have it open still
-            found = open_set(path, replace(options, follow=False, follow_blank=False), format_options, cache, sources)
-    for said in found.warnings:
-        if said not in told:
-            if len(told) >= _MOST_TOLD:
-                told.clear()
-            told[said] = (path, *found.opening.paths)
-            log.warning("%s", said)
-    tree = found.tree.for_urls() if for_urls else found.tree
-    again = time.monotonic() + options.settle if growing else math.inf
-    paths, stack = found.opening.paths, is_stack(found, path)
-    return MemberSet(tree, found.opening.format, paths, again, found.begun, growing, stack)
+@dataclass(frozen=True)
+class _Opener:
+    """Opens a data set of a folder. Logs its warnings, each once as long as `told` remembers it."""
+
+    options: OpenOptions
+    format_options: Mapping[str, Any]
+    cache: ChunkCache
+    for_urls: bool
+    stacks: Stacks
+    told: dict[str, Sequence[str]] = field(default_factory=dict)
+
+    def __call__(self, path: str, sources: Sources) -> MemberSet:
+        options, own, cache, told = self.options, self.format_options, self.cache, self.told
+        found = self.stacks.around(open_set(path, options, own, cache, sources), cache)
+        growing = None
+        if not_over(found):
+            shown = partial(folder, cache=cache, for_urls=self.for_urls)
+            growing = partial(_growing, found, shown, cache)
+        elif found.progress is not None:
+            with suppress(VfsError):  # its writer may have it open still
+                found = open_set(path, replace(options, follow=False, follow_blank=False), own, cache, sources)
+        for said in found.warnings:
+            if said not in told:
+                if len(told) >= _MAX_TOLD:
+                    told.clear()
+                told[said] = (path, *found.opening.paths)
+                log.warning("%s", said)
+        tree = found.tree.for_urls() if self.for_urls else found.tree
+        again = time.monotonic() + options.settle if growing else math.inf
+        paths, stack = found.opening.paths, is_stack(found, path)
+        return MemberSet(tree, found.opening.format, paths, again, found.begun, growing, stack)
 
 
 def _growing(
@@ -265,5 +278,5 @@ def _growing(
     return LiveFolder([LiveSet(opened, cache)], shown, cache, first)
 
 
-_MOST_TOLD = 10_000
+_MAX_TOLD = 10_000
 """Most warnings that are remembered as logged."""

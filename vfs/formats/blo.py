@@ -64,7 +64,7 @@ _MARK = 6  # bytes before every pattern
 _PROOF = Proof(0, 2)  # AA 55
 _LOOK = 256  # patterns whose numbers are read in any case where some were lost
 _ORDER = 64  # patterns whose numbers are read of any file: on a cold disk each is a seek
-_MOST_NOTE = 1 << 20  # bytes of free text that are read
+_MAX_NOTE = 1 << 20  # bytes of free text that are read
 
 
 _ORDERS: dict[bytes, Literal["<", ">"]] = {b"\x02\x01": "<", b"\x03\x01": "<", b"\x01\x02": ">", b"\x01\x03": ">"}
@@ -180,7 +180,7 @@ def _headers(sources: Sources, path: str) -> tuple[np.void, str, str]:
             " positive numbers, byte 240 or later"
         )
     end = preview if HEADER.itemsize <= preview < first else first
-    text = read_at(sources, path, min(end - HEADER.itemsize, _MOST_NOTE), HEADER.itemsize, short_ok=True)
+    text = read_at(sources, path, min(end - HEADER.itemsize, _MAX_NOTE), HEADER.itemsize, short_ok=True)
     return header, order, text.split(b"\0")[0].decode("latin1").strip()
 
 

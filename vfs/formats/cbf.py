@@ -35,7 +35,7 @@ from vfs.model.stored import Absence, StoredArray
 
 _MARK = b"###CBF"
 _PIXELS = b"\x0c\x1a\x04\xd5"
-_READ, _MOST_HEADER = 8192, 1 << 20  # bytes of a header: at first, at most
+_READ, _MAX_HEADER = 8192, 1 << 20  # bytes of a header: at first, at most
 _TYPES = {
     f"{sign} {8 * size}-bit integer": f"{kind}{size}"
     for sign, kind in (("signed", "i"), ("unsigned", "u"))
@@ -45,7 +45,7 @@ _SECTION = b"--CIF-BINARY-FORMAT-SECTION--"
 _LEAST_SECTION = 64  # bytes that no section is shorter than; what ends a file has some 45
 _KEY = re.compile(r"^(X-Binary-[\w-]+|Content-[\w-]+): *(.*?)\s*$", re.MULTILINE | re.IGNORECASE)
 _CONVERSION = re.compile(r'conversions="?([\w-]+)"?', re.IGNORECASE)
-_MOST_SIDE = 1 << 24
+_MAX_SIDE = 1 << 24
 
 
 class _CbfHeader(NamedTuple):
@@ -137,7 +137,7 @@ def _header(sources: Sources, path: str, at: int, size: int) -> _CbfHeader | Non
         raise TruncatedSourceError(f"{path}: expected a CBF, found an empty file")
     head = sources.read(path, at, min(size - at, _READ))
     if _PIXELS not in head and size - at > _READ and (at or head.startswith(_MARK)):
-        head = sources.read(path, at, min(size - at, _MOST_HEADER))
+        head = sources.read(path, at, min(size - at, _MAX_HEADER))
     if not at and not head.startswith(_MARK):
         raise FormatError(f"{path}: expected a CBF, it begins with {head[:8]!r}")
     end = head.find(_PIXELS)
@@ -147,7 +147,7 @@ def _header(sources: Sources, path: str, at: int, size: int) -> _CbfHeader | Non
             return None
         raise TruncatedSourceError(f"{path}: expected pixels after the header at byte {at:,}, found the end")
     if end < 0:
-        kind = TruncatedSourceError if size <= _MOST_HEADER else FormatError
+        kind = TruncatedSourceError if size <= _MAX_HEADER else FormatError
         raise kind(f"{path}: expected pixels after the header of the CBF, found none in {len(head):,} bytes")
     text = head[max(begin, 0) : end].decode("latin-1")
     keys = {key.lower(): value for key, value in _KEY.findall(text)}
@@ -156,7 +156,7 @@ def _header(sources: Sources, path: str, at: int, size: int) -> _CbfHeader | Non
     numbers += [keys.get("x-binary-size-padding", "0"), keys.get("x-binary-size", "")]
     sides = [int(one) if one.isascii() and one.isdigit() and len(one) < 13 else 0 for one in numbers]
     nbytes, padding, shape = sides.pop(), sides.pop(), tuple(sides[1:] if sides[0] == 1 else sides)
-    if stored is None or not nbytes or not all(0 < n < _MOST_SIDE for n in shape) or math.prod(shape) >= 1 << 40:
+    if stored is None or not nbytes or not all(0 < n < _MAX_SIDE for n in shape) or math.prod(shape) >= 1 << 40:
         told = ", ".join(f"{key[9:]} {value[:24]}" for key, value in keys.items() if "size" in key or "type" in key)
         raise FormatError(f"{path}: expected the size and the type of a frame in the header of the CBF, found {told}")
     count = keys.get("x-binary-number-of-elements", str(math.prod(shape)))

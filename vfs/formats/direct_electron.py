@@ -37,8 +37,8 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray, nav_dims
 from vfs.sources.names import basename
 
-_MOST_BLANK = 1000  # most positions of a scan for each frame; with more, the positions are garbled
-_MOST_STEPS = 1 << 20  # most positions along an axis of a scan
+_MAX_BLANK = 1000  # most positions of a scan for each frame; with more, the positions are garbled
+_MAX_STEPS = 1 << 20  # most positions along an axis of a scan
 
 
 def _beside(sources: Sources, path: str, ending: str) -> str:
@@ -224,7 +224,7 @@ def _counted(path: str, info: Mapping[str, str], frames: int) -> tuple[_Counted 
         return None, _one_axis(frames, why).absent if found else ()
     most = max(found, key=_count)
     nav = min((one for one in found if _count(one) > frames), key=_count, default=most)
-    if _count(nav) > _MOST_BLANK * frames:
+    if _count(nav) > _MAX_BLANK * frames:
         return None, _one_axis(
             frames, f"{path}: its _info.txt says a scan of {told}, {frames:,} frames are stored"
         ).absent
@@ -251,14 +251,14 @@ def _visited(sources: Sources, path: str, info: Mapping[str, str], frames: int, 
     if not len(places) < frames == len(places) * each:
         each = 1
     found = places[: -(-frames // each)]
-    if not len(found) or found.min() < 0 or found.max() >= _MOST_STEPS:
-        raise FormatError(f"{listed}: expected positions from 0 to {_MOST_STEPS - 1:,}, found others")
+    if not len(found) or found.min() < 0 or found.max() >= _MAX_STEPS:
+        raise FormatError(f"{listed}: expected positions from 0 to {_MAX_STEPS - 1:,}, found others")
     reach = tuple((found.max(axis=0) + 1).tolist())
     size = next((one for one in _sizes(info) if one[0] >= reach[0] and one[1] >= reach[1]), reach)
     flat = np.ravel_multi_index(tuple(found.T), size)
     again = visits(flat)
     shape = (int(again.max()) + 1, *size) if again.any() else size
-    if math.prod(shape) > _MOST_BLANK * len(found):
+    if math.prod(shape) > _MAX_BLANK * len(found):
         raise FormatError(f"{listed}: its {len(found):,} positions lie in a scan of {' × '.join(map(str, shape))}")
     order = ScanOrder.visiting(again * math.prod(size) + flat, shape)
     blank = order.missing

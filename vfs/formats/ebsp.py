@@ -41,13 +41,13 @@ from vfs.model.written import Written
 
 _NEWEST = 64  # versions beyond this are numbers of another kind
 _PIECE = 1 << 16  # entries of the table that are read at a time
-_MOST_BLANK = 1 << 22  # entries without a pattern at the beginning of a table
+_MAX_BLANK = 1 << 22  # entries without a pattern at the beginning of a table
 _LOOK = 12  # patterns whose headers and beam positions are looked at
-_MOST_FOOTERS = 1 << 16  # footers that are read: those whose length does not tell what is in them
-_MOST_ROWS_LEFT_OUT = 64  # after the first row, where only the beam tells how long it is
+_MAX_FOOTERS = 1 << 16  # footers that are read: those whose length does not tell what is in them
+_MAX_ROWS_LEFT_OUT = 64  # after the first row, where only the beam tells how long it is
 _FAR = 1e12  # µm: no beam goes there
 _OFF = 0.3  # steps by which a position may miss its place in the grid
-_MOST_SIDE = 1 << 16  # pixels
+_MAX_SIDE = 1 << 16  # pixels
 _NONE = np.zeros(0, "<i8")
 
 
@@ -91,7 +91,7 @@ def _table(sources: Sources, path: str, size: int, start: int) -> np.ndarray:
             if size >= at + 8
             else _NONE
         )
-        if not len(piece) or (first == size and done > _MOST_BLANK):
+        if not len(piece) or (first == size and done > _MAX_BLANK):
             raise FormatError(f"{path}: expected a table of the places of patterns from byte {start} on, found none")
         # The table ends before the first pattern that its entries name
         firsts = np.minimum.accumulate(np.where(piece > 0, piece, size).clip(max=first))
@@ -164,7 +164,7 @@ def _pattern(sources: Sources, path: str, version: int, at: int) -> _Pattern:
             f"{path}: its patterns are compressed in a way that nobody published; export them from AZtec as .h5oina, or"
             " uncompressed"
         )
-    fits = 0 < rows <= _MOST_SIDE and 0 < columns <= _MOST_SIDE and nbytes in (rows * columns, 2 * rows * columns)
+    fits = 0 < rows <= _MAX_SIDE and 0 < columns <= _MAX_SIDE and nbytes in (rows * columns, 2 * rows * columns)
     if header["compressed"] or not fits:
         raise FormatError(
             f"{path}: expected a pattern of 8 or 16 bits a pixel at byte {at:,}, its header says {rows:,} × {columns:,}"
@@ -213,7 +213,7 @@ def _beams_held(sources: Sources, path: str, pattern: _Pattern, places: np.ndarr
     each, back = np.unique(places, return_inverse=True)
     footer = np.append(np.diff(each), 0) - pattern.behind  # that of the last one is not known
     held = np.repeat((footer == 18)[:, None], 2, axis=1)
-    looked = np.union1d(np.flatnonzero((footer != 2) & (footer != 18))[-_MOST_FOOTERS:], _spread(len(each)))
+    looked = np.union1d(np.flatnonzero((footer != 2) & (footer != 18))[-_MAX_FOOTERS:], _spread(len(each)))
     for k in looked.tolist():
         at = int(each[k]) + pattern.behind
         for n, name in enumerate(("beam_x", "beam_y")):
@@ -268,7 +268,7 @@ def _scan(
     else:
         first = _across_by_beams(beams, known, len(table))
         # rows after the first one may have no patterns at all
-        tried = [first // n for n in range(1, _MOST_ROWS_LEFT_OUT + 1) if first and not first % n]
+        tried = [first // n for n in range(1, _MAX_ROWS_LEFT_OUT + 1) if first and not first % n]
         found = [(n, steps) for n in tried if not len(table) % n and (steps := _steps(beams, known, n))]
         if not found:
             return flat

@@ -49,7 +49,7 @@ HEADER = np.dtype(
 )
 _PIXELS: dict[str, np.dtype] = {".up1": np.dtype("u1"), ".up2": np.dtype("<u2")}
 _NEWEST = 64  # versions beyond this are numbers of another kind
-_MOST_SIDE = 1 << 16  # pixels
+_MAX_SIDE = 1 << 16  # pixels
 
 
 def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
@@ -62,7 +62,7 @@ def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
 def _plausible(start: np.void) -> bool:
     version, columns, rows, first = start.item()
     least = START.itemsize if version == 1 else HEADER.itemsize
-    return 0 < version < _NEWEST and 0 < columns <= _MOST_SIDE and 0 < rows <= _MOST_SIDE and least <= first < 1 << 24
+    return 0 < version < _NEWEST and 0 < columns <= _MAX_SIDE and 0 < rows <= _MAX_SIDE and least <= first < 1 << 24
 
 
 def _header(sources: Sources, path: str) -> np.void:

@@ -61,8 +61,8 @@ _NUMBER = re.compile(r"(\d{1,18})(?:\.0*)?", re.ASCII)
 _OWN = ("size", "image", "headerid")
 """Keys that a general block says of itself, as it does all that begin with EDF_."""
 _READ = 8192  # bytes that are read for a header at first: most have 512 to 4,096
-_MOST_HEADER = 1 << 20  # bytes
-_MOST_SIDE = 1 << 32  # elements
+_MAX_HEADER = 1 << 20  # bytes
+_MAX_SIDE = 1 << 32  # elements
 
 
 class _Keys(NamedTuple):
@@ -128,7 +128,7 @@ def _header(sources: Sources, path: str, at: int, size: int) -> tuple[_Keys, int
     Raises:
         FormatError: there is no header.
     """
-    for nbytes in (_READ, _MOST_HEADER):
+    for nbytes in (_READ, _MAX_HEADER):
         data = sources.read(path, at, min(nbytes, size - at))
         begin = len(data) - len(data.lstrip(_BLANK))
         if data[begin : begin + 1] not in (b"{", b""):
@@ -137,7 +137,7 @@ def _header(sources: Sources, path: str, at: int, size: int) -> tuple[_Keys, int
         if end is not None:
             header = _Keys.of(data[begin : end.start()])
             told = header.number("edf_headersize") or 0
-            if end.end() < told <= _MOST_HEADER:
+            if end.end() < told <= _MAX_HEADER:
                 more = sources.read(path, at, told)
                 if len(more) == told and (_ends(more) or not more[end.end() :].strip(b" \r\n")):
                     return _Keys.of(more[begin:].rstrip(_BLANK).removesuffix(b"}")), at + told
@@ -145,7 +145,7 @@ def _header(sources: Sources, path: str, at: int, size: int) -> tuple[_Keys, int
         if at + len(data) >= size:
             return None
     raise FormatError(
-        f"{path}: expected a header in braces at byte {at:,}, found no end of it in {_MOST_HEADER:,} bytes"
+        f"{path}: expected a header in braces at byte {at:,}, found no end of it in {_MAX_HEADER:,} bytes"
     )
 
 
@@ -169,7 +169,7 @@ def _pixels(path: str, header: _Keys, at: int) -> tuple[tuple[int, ...], np.dtyp
     shape = tuple((header.number(f"dim_{k}") or 0) if f"dim_{k}" in keys or k == 1 else 1 for k in range(rank, 0, -1))
     stored, order = np.dtype(_TYPES.get(keys.get("datatype", "").lower(), "V0")), keys.get("byteorder", "").lower()
     wanted = order in _ORDERS or (stored.itemsize == 1 and not order)
-    if not shape or min(shape) < 1 or math.prod(shape) >= _MOST_SIDE or not stored.itemsize or not wanted:
+    if not shape or min(shape) < 1 or math.prod(shape) >= _MAX_SIDE or not stored.itemsize or not wanted:
         names = ("Dim_1", "Dim_2", "DataType", "ByteOrder")
         told = ", ".join(f"{name} = {keys.get(name.lower(), '?')[:20]}" for name in names)
         raise FormatError(f"{path}: expected the size and the type of a frame before byte {at:,}, found {told}")

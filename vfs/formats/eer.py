@@ -42,11 +42,11 @@ _WIDTH, _HEIGHT, _BITS, _SAMPLE_FORMAT = 256, 257, 258, 339
 _OFFSETS, _SIZES = 273, 279
 _SKIP_BITS, _X_BITS, _Y_BITS = 65007, 65008, 65009
 _TYPES = {1: "u", 2: "i", 3: "f"}  # TIFF's SampleFormat
-_MOST_PAGES = 1 << 20
-_MOST_SIDE = 1 << 16  # pixels
-_MOST_STRIPS = 1 << 16  # of a page
-_MOST_XML = 1 << 20  # bytes
-_MOST_SUM = (1 << 16) - 1  # frames: one event a pixel and frame, counted in 16 bits
+_MAX_PAGES = 1 << 20
+_MAX_SIDE = 1 << 16  # pixels
+_MAX_STRIPS = 1 << 16  # of a page
+_MAX_XML = 1 << 20  # bytes
+_MAX_SUM = (1 << 16) - 1  # frames: one event a pixel and frame, counted in 16 bits
 _MAX_FILE_BYTES = 1 << 60  # bytes of a file
 _GAP = 1 << 20  # bytes between two pages that are read with them
 
@@ -129,8 +129,8 @@ def _number(reader: Reader, tags: Tags, tag: int, default: int | None = None) ->
 
 def _values(reader: Reader, tags: Tags, tag: int) -> np.ndarray:
     """Return a tag of places of strips: int64[n]."""
-    if tag not in tags or not 1 <= tags[tag][0].length <= _MOST_STRIPS:
-        raise FormatError(f"{reader.path}: expected 1 to {_MOST_STRIPS:,} strips in tag {tag} of every page")
+    if tag not in tags or not 1 <= tags[tag][0].length <= _MAX_STRIPS:
+        raise FormatError(f"{reader.path}: expected 1 to {_MAX_STRIPS:,} strips in tag {tag} of every page")
     return reader.numbers(tags[tag][0])
 
 
@@ -144,8 +144,8 @@ def _page(reader: Reader, tags: Tags, at: int) -> _Page:
     offsets, sizes = _values(reader, tags, _OFFSETS), _values(reader, tags, _SIZES)
     packed = _number(reader, tags, COMPRESSION, 1)
     where = f"{reader.path}: the page at byte {at:,}"
-    if not 0 < height < _MOST_SIDE or not 0 < width < _MOST_SIDE:
-        raise FormatError(f"{where}: expected a frame of fewer than {_MOST_SIDE:,} rows, found {height:,} × {width:,}")
+    if not 0 < height < _MAX_SIDE or not 0 < width < _MAX_SIDE:
+        raise FormatError(f"{where}: expected a frame of fewer than {_MAX_SIDE:,} rows, found {height:,} × {width:,}")
     if (
         len(offsets) != len(sizes)
         or (offsets < 1).any()
@@ -179,7 +179,7 @@ def _pages(reader: Reader, lost: list[Absence]) -> tuple[list[_Page], dict[str, 
     metadata: dict[str, Any] = {}
     at, seen = reader.first, set[int]()
     while at:
-        if at in seen or len(seen) >= _MOST_PAGES:
+        if at in seen or len(seen) >= _MAX_PAGES:
             raise FormatError(f"{reader.path}: the directories run in a circle at byte {at:,}; the file is garbled")
         seen.add(at)
         try:
@@ -204,7 +204,7 @@ def _metadata(reader: Reader, field: Field) -> dict[str, Any]:
     """Read the metadata in XML: name -> number, or text; {} if they cannot be understood."""
     size = field.length
     try:
-        if field.type not in (1, 2, 7) or size > _MOST_XML:
+        if field.type not in (1, 2, 7) or size > _MAX_XML:
             return {}
         root = parse_xml(reader.read(field.at, size).rstrip(b"\0"), reader.path)
     except (FormatError, SourceError):
@@ -275,9 +275,9 @@ def open(
                 f"{path}: expected frames of {events[0].height:,} × {events[0].width:,} pixels as the first one,"
                 f" frame {n:,} has {page.height:,} × {page.width:,}, or records of other bits"
             )
-    if not 1 <= frames_per_sum <= min(_MOST_SUM, len(events)):
+    if not 1 <= frames_per_sum <= min(_MAX_SUM, len(events)):
         raise OptionError(
-            f"{path}: {format_option(frames_per_sum=frames_per_sum)}: expected 1 to {min(_MOST_SUM, len(events)):,}"
+            f"{path}: {format_option(frames_per_sum=frames_per_sum)}: expected 1 to {min(_MAX_SUM, len(events)):,}"
             f" of its {len(events):,} frames"
         )
     _check_parts(path, events[0], super_resolution)

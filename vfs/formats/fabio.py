@@ -53,7 +53,7 @@ _OURS = (
     *("dm3", "binary"),
 )
 _MAX_FILE_BYTES = 1 << 32  # bytes of a file
-_MOST_FRAMES = 1 << 20
+_MAX_FRAMES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class FabioFrames:
         stream.name = "file"
         image = fabioformats.factory(question["ask"]).read(stream)
         count = int(image.nframes)
-        if not 0 < count <= _MOST_FRAMES:
+        if not 0 < count <= _MAX_FRAMES:
             raise ValueError(f"expected frames, found {count:,}")
         frames = [np.asarray(image.data if count == 1 else image.get_frame(k).data) for k in range(count)]
         made = np.stack(frames)

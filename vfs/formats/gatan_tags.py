@@ -35,16 +35,16 @@ from vfs.model.sources import Sources
 TYPES = {2: "i2", 3: "i4", 4: "u2", 5: "u4", 6: "f4", 7: "f8", 8: "?", 9: "i1", 10: "u1", 11: "i8", 12: "u8"}
 _RECORD, _TEXT, _ARRAY = 15, 18, 20
 _GROUP, _VALUE = 20, 21
-_MOST_TAGS = 200_000
-_MOST_DEPTH = 64
-_MOST_TYPE = 1024  # numbers of a type
-_MOST_NAME = 4096  # bytes of a name
-_MOST_TEXT = 8192  # bytes of a text; longer ones stay in the file
-_MOST_NUMBERS = 64  # elements of an array; longer ones stay in the file
+_MAX_TAGS = 200_000
+_MAX_DEPTH = 64
+_MAX_TYPE = 1024  # numbers of a type
+_MAX_NAME = 4096  # bytes of a name
+_MAX_TEXT = 8192  # bytes of a text; longer ones stay in the file
+_MAX_NUMBERS = 64  # elements of an array; longer ones stay in the file
 _BUFFER = 1 << 16  # bytes read at once
 _WHOLE_TEXT, _WHOLE_NUMBERS = 1 << 20, 1 << 16
 """The same where all is asked for."""
-_MOST_WHOLE = 8 << 20
+_MAX_WHOLE = 8 << 20
 """Bytes of all long values of a file where all is asked for; then they stay in the file."""
 
 
@@ -145,8 +145,8 @@ class _Parser:
         self.sources = sources
         self.path = path
         self.whole = whole
-        self.most_text, self.most_numbers = (_WHOLE_TEXT, _WHOLE_NUMBERS) if whole else (_MOST_TEXT, _MOST_NUMBERS)
-        self.left = _MOST_WHOLE
+        self.most_text, self.most_numbers = (_WHOLE_TEXT, _WHOLE_NUMBERS) if whole else (_MAX_TEXT, _MAX_NUMBERS)
+        self.left = _MAX_WHOLE
         self.at = 0
         self.buffer = sources.read(path, 0, _BUFFER)
         self.size = sources.state(path).size
@@ -207,10 +207,10 @@ class _Parser:
             group, own, total, done = open_groups.pop()
             while done < total:
                 count += 1
-                if count > _MOST_TAGS:
-                    raise self.garbled(f"more than {_MOST_TAGS:,} tags")
+                if count > _MAX_TAGS:
+                    raise self.garbled(f"more than {_MAX_TAGS:,} tags")
                 kind, length = struct.unpack(">BH", self.take(3))
-                if length > _MOST_NAME:
+                if length > _MAX_NAME:
                     raise self.garbled(f"a name of {length:,} bytes")
                 name = self.take(length).decode("latin1") or str(done)
                 if self.dm4:
@@ -223,8 +223,8 @@ class _Parser:
                     inner: dict[str, Any] = {}
                     group[name] = inner
                     open_groups.append((group, own, total, done))
-                    if len(open_groups) > _MOST_DEPTH:
-                        raise self.garbled(f"groups more than {_MOST_DEPTH} deep")
+                    if len(open_groups) > _MAX_DEPTH:
+                        raise self.garbled(f"groups more than {_MAX_DEPTH} deep")
                     group, own, total, done = inner, name, self.numbers(1)[0], 0
                 else:
                     raise self.garbled(f"expected a group (20) or a value (21), found {kind}")
@@ -236,7 +236,7 @@ class _Parser:
         if self.take(4) != b"%%%%":
             raise self.garbled(f"expected the mark of a value of {name!r}")
         length = self.numbers(1)[0]
-        if not 1 <= length <= _MOST_TYPE:
+        if not 1 <= length <= _MAX_TYPE:
             raise self.garbled(f"the type of {name!r} has {length:,} numbers")
         kind = self.numbers(length)
         dtype, count = self.dtype(kind, name)
@@ -251,10 +251,10 @@ class _Parser:
         if array and (is_data or nbytes > self.most_text or (count > self.most_numbers and not text)):
             self.at += nbytes
             return StoredTag(self.at - nbytes, nbytes)
-        if array and nbytes > _MOST_NUMBERS:
+        if array and nbytes > _MAX_NUMBERS:
             self.left -= nbytes
             if self.left < 0:
-                self.most_text, self.most_numbers = _MOST_TEXT, _MOST_NUMBERS
+                self.most_text, self.most_numbers = _MAX_TEXT, _MAX_NUMBERS
         raw = self.take(nbytes)
         if text and not (self.whole and kind[0] == _ARRAY and not _readable(raw, self.order)):
             return raw.decode("utf-16-le" if self.order == "<" else "utf-16-be", "replace").rstrip("\0")

@@ -15,7 +15,7 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence
 from vfs.sources.names import beside, split
 
-_MOST_TEXT = 64 << 20  # most bytes of a side file, which is read whole
+_MAX_TEXT = 64 << 20  # most bytes of a side file, which is read whole
 _NPY = re.compile(
     rb"\x93NUMPY\x01\x00(..)\{'descr': '([<>][iuf][248]|[<>]c(?:8|16)|\|[bui]1)', 'fortran_order': (True|False), "
     rb"'shape': \((|[1-9][0-9]{0,17},|[1-9][0-9]{0,17}(?:, [1-9][0-9]{0,17})+)\), \} *\n",
@@ -197,8 +197,8 @@ def read_side_file(sources: Sources, path: str) -> bytes:
         FormatError: it is too long for a text file of this kind.
     """
     size = sources.state(path).size
-    if size > _MOST_TEXT:
-        raise FormatError(f"{path}: expected a text file of at most {_MOST_TEXT:,} bytes, found {size:,}")
+    if size > _MAX_TEXT:
+        raise FormatError(f"{path}: expected a text file of at most {_MAX_TEXT:,} bytes, found {size:,}")
     return sources.read(path, 0, size)
 
 

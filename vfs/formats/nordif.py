@@ -54,7 +54,7 @@ _PATTERNS, _SETTINGS = "Pattern.dat", "Setting.txt"
 _MARK = b"[NORDIF]"
 _SIDES = re.compile(r"(\d{1,6})\s*[xX]\s*(\d{1,6})")
 _CALIBRATION = re.compile(r"Calibration \((\d{1,6}),\s*(\d{1,6})\)")
-_MOST_CALIBRATIONS = 1000  # patterns; there are usually a handful
+_MAX_CALIBRATIONS = 1000  # patterns; there are usually a handful
 
 
 def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
@@ -230,7 +230,7 @@ def _stack(
 def _bitmaps(sources: Sources, path: str, settings: Settings) -> Iterator[StoredArray | Absence]:
     """Yield the companions in bitmaps, and what is said of those that cannot be read."""
     calibrations = [_CALIBRATION.match(key) for key in settings.get("Calibration patterns", {})]
-    points = [(int(found[1]), int(found[2])) for found in calibrations if found][:_MOST_CALIBRATIONS]
+    points = [(int(found[1]), int(found[2])) for found in calibrations if found][:_MAX_CALIBRATIONS]
     names = [f"Calibration ({x},{y}).bmp" for x, y in points]
     attrs = {"points": [{"x": x, "y": y} for x, y in points]}
     wanted: list[tuple[str, list[str], tuple[str, ...], Mapping[str, Any]]] = [

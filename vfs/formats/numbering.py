@@ -27,13 +27,13 @@ import numpy as np
 
 from vfs.errors import MissingSourceError, SourceError
 from vfs.formats.headers import exists
-from vfs.formats.series import MOST_NAMED, padded
+from vfs.formats.series import MAX_NAMED, padded
 from vfs.model.name_order import numbers_in
 from vfs.model.sources import Sources
 from vfs.model.stored import Absence
 from vfs.sources.names import basename, split
 
-_MOST_GONE = 10  # most missing files for each existing one
+_MAX_GONE = 10  # most missing files for each existing one
 _GRID = 0.75  # least share of the places of a grid that are filled
 _DATE = 8  # digits
 _START = np.zeros(1, np.int64)
@@ -288,7 +288,7 @@ def _step(numbers: np.ndarray) -> int:
     step = int(gaps.min())
     alike = int((gaps == step).sum())
     missing = int(gaps.sum()) // step - len(gaps)
-    good = 2 * alike + (step == 1) > len(gaps) and not (gaps % step).any() and missing <= _MOST_GONE * len(numbers)
+    good = 2 * alike + (step == 1) > len(gaps) and not (gaps % step).any() and missing <= _MAX_GONE * len(numbers)
     return step if good else 0
 
 
@@ -376,6 +376,6 @@ def _closed(
     return _Series(
         np.searchsorted(every, places),
         np.searchsorted(every, gone),
-        names[:MOST_NAMED],
+        names[:MAX_NAMED],
         told + ", …" * (len(gone) > 3),
     )

@@ -21,7 +21,7 @@ from vfs.model.files import Files
 from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Scan, altered, whole_frame
 from vfs.model.stored import Absence, StoredArray
 
-_MOST_BLANK = 1000
+_MAX_BLANK = 1000
 """Most positions for each plane that is stored: a table that names more is garbled, and must not fill the memory."""
 _UNCHECKED_PLANES = 1 << 20
 """Planes of which a table may be made without a look at how many there can be."""
@@ -36,7 +36,7 @@ def plausible(path: str, planes: int, nbytes: int, size: int) -> int:
     Raises:
         FormatError: the file has room for far fewer.
     """
-    if planes > max(_UNCHECKED_PLANES, _MOST_BLANK * (size // max(1, nbytes))):
+    if planes > max(_UNCHECKED_PLANES, _MAX_BLANK * (size // max(1, nbytes))):
         raise FormatError(
             f"{path}: its header says {planes:,} planes of {nbytes:,} bytes, the file has {size:,} bytes; it looks"
             " garbled or truncated"
@@ -115,7 +115,7 @@ class PlaneTable:
         """
         positions, sig, stored, strides = math.prod(nav), plane.shape, plane.dtype, plane.strides
         nbytes = np.full(len(self.file), plane.reach * stored.itemsize) if self.nbytes is None else self.nbytes
-        if positions > _MOST_BLANK * len(self.file):
+        if positions > _MAX_BLANK * len(self.file):
             raise FormatError(
                 f"{self.source}: expected about as many planes as positions, found {len(self.file):,} planes for"
                 f" axes of {' × '.join(f'{n:,}' for n in nav)} positions"

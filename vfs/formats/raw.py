@@ -31,7 +31,7 @@ from vfs.model.stored import Absence, StoredArray, scan_array
 from vfs.model.wording import format_option, shown
 from vfs.model.written import Written
 
-_MOST_TRIED = 4096  # most bytes of a frame header that a message proposes
+_MAX_TRIED = 4096  # most bytes of a frame header that a message proposes
 _FAR = 1 << 60  # bytes: more than any file has, and far below where sums overflow
 
 
@@ -210,7 +210,7 @@ def _what_fits(sizes: np.ndarray, heads: tuple[int, int, int], size: int, width:
         and sizes.min() > head
     ):
         fits.append(format_option(file_header=head))
-    body, heads_tried = int(sizes[0]) - file_header, np.arange(min(size, _MOST_TRIED))
+    body, heads_tried = int(sizes[0]) - file_header, np.arange(min(size, _MAX_TRIED))
     even = (body % (size + footer + heads_tried) == 0) & (body > size + footer + heads_tried)
     for head in np.flatnonzero(even).tolist():
         if not _rests(sizes, (file_header, head, footer), size, running_on).any():

@@ -28,7 +28,7 @@ from vfs.model.stored import StoredArray
 
 TILT = "tilt"
 _HEAD = re.compile(r"\[\s*(\w+)\s*=\s*(.*?)\s*\]")
-_MOST_LISTED = 4096  # sections whose texts are listed in the attributes
+_MAX_LISTED = 4096  # sections whose texts are listed in the attributes
 _DATES = ("%d-%b-%y %H:%M:%S", "%d-%b-%Y %H:%M:%S")
 _TILT_AXIS = re.compile(r"tilt\s*axis\s*angle\s*=\s*([-+\d.]+)", re.IGNORECASE)
 _MICROSCOPE = re.compile(r"SerialEM:\s*(\S.*?)\s+\d{1,2}-\w{3}-\d{2,4}\b.*")
@@ -104,8 +104,8 @@ class Mdoc:
         each = [entries for _, entries in sorted(self.sections.items())]
         first = each[0] if each else {}
         shared = {key: value for key, value in first.items() if all(one.get(key) == value for one in each)}
-        keys = list(dict.fromkeys(key for entries in each[:_MOST_LISTED] for key in entries if key not in shared))
-        listed = {key: [entries.get(key, "") for entries in each] for key in keys} if len(each) <= _MOST_LISTED else {}
+        keys = list(dict.fromkeys(key for entries in each[:_MAX_LISTED] for key in entries if key not in shared))
+        listed = {key: [entries.get(key, "") for entries in each] for key in keys} if len(each) <= _MAX_LISTED else {}
         said = {**self.stack, "titles": list(self.titles), "sections": shared, "each_section": listed}
         return {key: value for key, value in said.items() if value}
 

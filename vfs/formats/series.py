@@ -12,9 +12,9 @@ from vfs.errors import FormatError
 from vfs.model.stored import Absence
 from vfs.sources.names import basename, splitext
 
-MOST_NAMED = 1000  # most files whose names are worked out: a garbled number may leave any number of gaps
-_MOST_SAID = 4  # most names in a message
-_MOST_RUNS = 3  # most runs of frames in a message
+MAX_NAMED = 1000  # most files whose names are worked out: a garbled number may leave any number of gaps
+_MAX_SAID = 4  # most names in a message
+_MAX_RUNS = 3  # most runs of frames in a message
 _SET_BACK = 2  # seconds by which a clock is set back while it runs
 _HOUR = (3540, 3660)  # seconds by which it is set back at the end of summer
 LONGEST_PAUSE = 2 * 86_400
@@ -36,7 +36,7 @@ class Lost:
 
     def __str__(self) -> str:
         """Return words for a message: "scan2.mib is missing", "scan2.mib, … (12 files) are missing"."""
-        names = [basename(path) for path in self.paths[:_MOST_SAID]]
+        names = [basename(path) for path in self.paths[:_MAX_SAID]]
         if self.count > len(names):
             return f"{', '.join(names)}, … ({self.count:,} files) are missing"
         return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) + (
@@ -44,7 +44,7 @@ class Lost:
         )
 
     def __add__(self, other: Lost) -> Lost:
-        return Lost(self.count + other.count, (self.paths + other.paths)[:MOST_NAMED])
+        return Lost(self.count + other.count, (self.paths + other.paths)[:MAX_NAMED])
 
 
 def between(before: str, after: str) -> Lost:
@@ -71,9 +71,9 @@ def ranges(frames: Sequence[tuple[int, int]]) -> str:
     Args:
         frames: first and last frame of each run.
     """
-    words = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in frames[:_MOST_RUNS]]
+    words = [f"{first:,}" if first == last else f"{first:,} to {last:,}" for first, last in frames[:_MAX_RUNS]]
     one = len(frames) == 1 and frames[0][0] == frames[0][1]
-    return ("frame " if one else "frames ") + ", ".join(words) + (", …" if len(frames) > _MOST_RUNS else "")
+    return ("frame " if one else "frames ") + ", ".join(words) + (", …" if len(frames) > _MAX_RUNS else "")
 
 
 def holes(first: Sequence[int], held: Sequence[int]) -> list[tuple[int, int]]:
@@ -111,7 +111,7 @@ def of_another_run(lines: Sequence[str]) -> tuple[Absence, ...]:
 def _run(start: str, low: int, high: int, width: int, ending: str) -> Lost:
     count = max(0, high - low)
     return Lost(
-        count, tuple([f"{start}{number:0{width}d}{ending}" for number in range(low, low + min(count, MOST_NAMED))])
+        count, tuple([f"{start}{number:0{width}d}{ending}" for number in range(low, low + min(count, MAX_NAMED))])
     )
 
 

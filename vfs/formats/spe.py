@@ -54,8 +54,8 @@ _PIXELS = {
     "MonochromeFloating32": "<f4",
     "MonochromeFloating64": "<f8",
 }
-_MOST_XML = 64 << 20  # bytes: it may hold a wavelength for each column, and all settings
-_MOST_FRAMES = 1 << 40
+_MAX_XML = 64 << 20  # bytes: it may hold a wavelength for each column, and all settings
+_MAX_FRAMES = 1 << 40
 _MIN_HEADER_BYTES = 3000  # bytes of a header with all fields
 _LIGHTFIELD = 3  # first version with an XML
 
@@ -112,8 +112,8 @@ def _frames(sources: Sources, path: str, size: int, lost: list[Absence]) -> _Fra
 
 
 def _xml(sources: Sources, path: str, at: int, size: int) -> bytes:
-    if size - at > _MOST_XML:
-        raise FormatError(f"{path}: expected an XML of at most {_MOST_XML:,} bytes at byte {at:,}, found {size - at:,}")
+    if size - at > _MAX_XML:
+        raise FormatError(f"{path}: expected an XML of at most {_MAX_XML:,} bytes at byte {at:,}, found {size - at:,}")
     return read_at(sources, path, size - at, at).strip(b" \r\n\t\0")
 
 
@@ -140,7 +140,7 @@ def _of_xml(path: str, root: Element, known: dict[str, Any]) -> _FrameShape:
         regions += [_Region((rows, columns), stored, at + k * stride) for k in range(min(count, 1 << 16))]
         at += count * stride
     count, stride = _number(path, blocks[0], "count"), _number(path, blocks[0], "stride")
-    if not regions or not 0 < count < _MOST_FRAMES or stride < regions[-1].start + nbytes:
+    if not regions or not 0 < count < _MAX_FRAMES or stride < regions[-1].start + nbytes:
         raise FormatError(
             f"{path}: expected frames with regions of {at:,} bytes, the XML says {count:,} of {stride:,} bytes"
         )

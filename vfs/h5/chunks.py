@@ -16,7 +16,7 @@ from vfs.helper.budget import Budget
 ROWS_SECONDS = 0.05  # of processor time more for every ROWS rows of a table of chunks; they take 0.005
 ROWS = 4096
 
-MOST_CHUNK = 1 << 32  # bytes: HDF5's own limit
+MAX_CHUNK = 1 << 32  # bytes: HDF5's own limit
 _UNFILTERED_EDGES = 2  # H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS
 
 
@@ -30,7 +30,7 @@ def chunked(plan: Any, dtype: np.dtype) -> dict[str, Any]:
         LeftOutError: chunks larger than HDF5 allows.
     """
     chunk = tuple(int(n) for n in plan.get_chunk())
-    if math.prod(chunk) * dtype.itemsize > MOST_CHUNK or any(n < 1 for n in chunk):
+    if math.prod(chunk) * dtype.itemsize > MAX_CHUNK or any(n < 1 for n in chunk):
         raise LeftOutError(f"chunks of {chunk}")
     filters = []
     for k in range(plan.get_nfilters()):

@@ -25,7 +25,7 @@ from vfs.helper.messages import packed
 from vfs.sources.boundary import Boundary, open_found
 
 KEPT = 8  # linked files that are open at once
-MOST_HOPS = 16  # most links behind links: as many as libhdf5 follows
+MAX_HOPS = 16  # most links behind links: as many as libhdf5 follows
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,8 +177,8 @@ class Links:
                         found = found[step]
                         continue
                     hops += 1
-                    if hops > MOST_HOPS:
-                        raise LeftOutError(f"its link leads nowhere (more than {MOST_HOPS} links, one after the other)")
+                    if hops > MAX_HOPS:
+                        raise LeftOutError(f"its link leads nowhere (more than {MAX_HOPS} links, one after the other)")
                     if target[0]:
                         at = self.open(target[0], at)
                         found = at.root

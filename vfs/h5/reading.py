@@ -27,11 +27,11 @@ from vfs.model.naming import unusable
 from vfs.sources.boundary import Boundary
 
 OBJECT_SECONDS = 0.02  # of processor time more for every object; a usual one takes 0.0003
-MOST_ARRAYS = 20_000
-MOST_OBJECTS = 100_000
-MOST_AGAIN = 5000  # further names of shown objects: a link to a group gives everything in it another name
-MOST_NAMES = 20_000  # further names, including those that are not shown
-MOST_SOURCES = 100_000
+MAX_ARRAYS = 20_000
+MAX_OBJECTS = 100_000
+MAX_AGAIN = 5000  # further names of shown objects: a link to a group gives everything in it another name
+MAX_NAMES = 20_000  # further names, including those that are not shown
+MAX_SOURCES = 100_000
 DEEP = 64  # levels of groups in groups
 HOLE = 8  # numbers behind the last source of a series that are looked for: a lost file is not its end
 NUMBERED = 8  # levels of virtual data sets of virtual data sets
@@ -102,12 +102,12 @@ class FactsReader:
         self.write(packed({"group": "", "attrs": attrs}))
         for name, at, item in self._items(main, main.root, "", (_mark(main, main.root),)):
             self.arrays += 1
-            if self.arrays > MOST_ARRAYS or self.objects > MOST_OBJECTS:
-                self.left_out("…", f"more than {MOST_ARRAYS:,} data sets or {MOST_OBJECTS:,} objects")
+            if self.arrays > MAX_ARRAYS or self.objects > MAX_OBJECTS:
+                self.left_out("…", f"more than {MAX_ARRAYS:,} data sets or {MAX_OBJECTS:,} objects")
                 return
             self.say(name, at, item)
-        if self.again > MOST_AGAIN:
-            self.left_out("…", f"more than {MOST_AGAIN:,} further names of objects that are shown already")
+        if self.again > MAX_AGAIN:
+            self.left_out("…", f"more than {MAX_AGAIN:,} further names of objects that are shown already")
 
     def left_out(self, name: str, why: str) -> None:
         """Write that something is not shown."""
@@ -125,7 +125,7 @@ class FactsReader:
         for key in group:
             name = f"{prefix}{key}"
             self.objects += 1
-            if self.objects > MOST_OBJECTS or self.again > MOST_NAMES:
+            if self.objects > MAX_OBJECTS or self.again > MAX_NAMES:
                 return
             self.budget.time(OBJECT_SECONDS)
             self.write(packed({"at": name}))
@@ -151,7 +151,7 @@ class FactsReader:
     def _may_be_listed(self, mark: Mark, name: str) -> bool:
         """Return False for a further name of an object, if there were too many of them."""
         self.again += self.known.setdefault(mark, name) != name
-        return self.known[mark] == name or self.again <= MOST_AGAIN
+        return self.known[mark] == name or self.again <= MAX_AGAIN
 
     def attributes(self, item: Any, name: str) -> dict[str, Any]:
         """Return the attributes of a group."""
@@ -293,7 +293,7 @@ class FactsReader:
         if not virtual.is_series(entry):
             return virtual.end(entry, axis, self._source(at, entry.file_name, entry.dset_name, depth)[1])
         last, gone = -1, None
-        for k in range(MOST_SOURCES):
+        for k in range(MAX_SOURCES):
             try:
                 self._source(at, *virtual.member(entry, k), depth)
                 last = k
@@ -303,7 +303,7 @@ class FactsReader:
                     if last < 0:
                         raise gone from None
                     return virtual.end_of_series(entry, axis, last + 1)
-        raise LeftOutError(f"a virtual data set of more than {MOST_SOURCES:,} sources")
+        raise LeftOutError(f"a virtual data set of more than {MAX_SOURCES:,} sources")
 
     def _mapped(
         self, at: Opened, item: Any, shape: tuple[int, ...], depth: int, lost: dict[str, _LostFile]
@@ -317,8 +317,8 @@ class FactsReader:
         for entry in item.virtual_sources():
             for file, path, box in virtual.numbered(entry, shape):
                 count += 1
-                if count > MOST_SOURCES:
-                    raise LeftOutError(f"a virtual data set of more than {MOST_SOURCES:,} sources")
+                if count > MAX_SOURCES:
+                    raise LeftOutError(f"a virtual data set of more than {MAX_SOURCES:,} sources")
                 try:
                     number, of = self._source(at, file, path, depth)
                 except AbsentError as error:

@@ -13,10 +13,10 @@ from vfs.h5.links import Opened, first_line
 from vfs.h5.reading import FactsReader
 from vfs.helper.messages import packed
 
-MOST_ATTRIBUTES = 20_000  # of an object
-MOST_VALUES = 1 << 16  # of an attribute, or of a data set of texts or compounds
-MOST_NUMBERS = 1024  # of a data set of numbers: more are an array
-MOST_TEXT = 1 << 20  # characters
+MAX_ATTRIBUTES = 20_000  # of an object
+MAX_VALUES = 1 << 16  # of an attribute, or of a data set of texts or compounds
+MAX_NUMBERS = 1024  # of a data set of numbers: more are an array
+MAX_TEXT = 1 << 20  # characters
 MAX_VALUES_BYTES = 32 << 20  # bytes of all values
 
 _REFERENCES = ("DIMENSION_LIST", "REFERENCE_LIST")  # of dimension scales
@@ -34,14 +34,14 @@ class TreeReader(FactsReader):
     def attributes(self, item: Any, name: str) -> dict[str, Any]:
         found: dict[str, Any] = {}
         for k, key in enumerate(item.attrs):
-            if k == MOST_ATTRIBUTES:
-                self.left_out(f"{name}/@…", f"more than {MOST_ATTRIBUTES:,} attributes")
+            if k == MAX_ATTRIBUTES:
+                self.left_out(f"{name}/@…", f"more than {MAX_ATTRIBUTES:,} attributes")
                 break
             if key in _REFERENCES:
                 continue
             try:
                 known = item.attrs.get_id(key)
-                if int(np.prod(known.shape or (), dtype=object)) > MOST_VALUES:
+                if int(np.prod(known.shape or (), dtype=object)) > MAX_VALUES:
                     self.left_out(f"{name}/@{_utf8(key)}", f"{list(known.shape)} values")
                     continue
                 found[_utf8(key)] = self._within(f"{name}/@{_utf8(key)}", plain(item.attrs[key]))
@@ -64,9 +64,9 @@ class TreeReader(FactsReader):
         if item.shape is None:
             return {"value": None}
         numbers = item.dtype.kind in "biufc"
-        if item.size <= (MOST_NUMBERS if numbers else MOST_VALUES) and item.dtype.itemsize <= MOST_TEXT:
+        if item.size <= (MAX_NUMBERS if numbers else MAX_VALUES) and item.dtype.itemsize <= MAX_TEXT:
             return {"value": self._within(name, plain(item[()]))}
-        if item.dtype == np.uint8 and item.ndim == 2 and item.shape[0] <= MOST_TEXT and name.endswith("Metadata"):
+        if item.dtype == np.uint8 and item.ndim == 2 and item.shape[0] <= MAX_TEXT and name.endswith("Metadata"):
             text = item[:, 0].tobytes().split(b"\0")[0]  # Velox: a column for each frame
             if text[:1] == b"{":
                 if item.shape[1] > 1:
@@ -103,9 +103,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, complex):
         return [value.real, value.imag]
     if isinstance(value, bytes):
-        return _decoded(value.split(b"\0")[0][:MOST_TEXT])
+        return _decoded(value.split(b"\0")[0][:MAX_TEXT])
     if isinstance(value, str):
-        return _utf8(value)[:MOST_TEXT]
+        return _utf8(value)[:MAX_TEXT]
     if value is None or isinstance(value, h5py.Empty):
         return None
     return value if isinstance(value, bool | int | float) else str(value)[:200]

@@ -11,14 +11,14 @@ import numpy as np
 
 from vfs.h5.facts import LeftOutError, NoNumbersError
 
-MOST_ATTRIBUTES = 500
-MOST_VALUES = 4096  # of an attribute that is shown
-MOST_TEXT = 4096  # characters
+MAX_ATTRIBUTES = 500
+MAX_VALUES = 4096  # of an attribute that is shown
+MAX_TEXT = 4096  # characters
 _REFERENCES = ("DIMENSION_LIST", "REFERENCE_LIST")  # of dimension scales: see `scales`
 
 
 def attributes(item: Any) -> dict[str, Any]:
-    """Return the attributes that JSON can hold, at most `MOST_ATTRIBUTES`.
+    """Return the attributes that JSON can hold, at most `MAX_ATTRIBUTES`.
 
     Large ones are left out before they are read.
     """
@@ -28,7 +28,7 @@ def attributes(item: Any) -> dict[str, Any]:
             continue
         try:
             known = item.attrs.get_id(key)
-            if math.prod(known.shape or ()) > MOST_VALUES or known.get_storage_size() > 8 * MOST_VALUES:
+            if math.prod(known.shape or ()) > MAX_VALUES or known.get_storage_size() > 8 * MAX_VALUES:
                 continue
             value = _plain(item.attrs[key])
         except (OSError, TypeError, ValueError, RuntimeError, KeyError):
@@ -39,13 +39,13 @@ def attributes(item: Any) -> dict[str, Any]:
 
 
 def _names(item: Any) -> list[str]:
-    if h5py.h5a.get_num_attrs(item.id) <= MOST_ATTRIBUTES:
+    if h5py.h5a.get_num_attrs(item.id) <= MAX_ATTRIBUTES:
         return list(item.attrs)
     names: list[str] = []
 
     def enough(name: bytes, *_: Any) -> bool | None:
         names.append(name.decode("utf-8", "surrogateescape"))
-        return len(names) == MOST_ATTRIBUTES or None
+        return len(names) == MAX_ATTRIBUTES or None
 
     # Sorting 200,000 takes 2 s, taking the first ones as they come 0.01 s
     h5py.h5a.iterate(item.id, enough, order=h5py.h5.ITER_NATIVE)
@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
     """Convert an attribute to JSON. Returns None if that is not possible."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
         return [
-            _plain(entry) if isinstance(entry, str | bytes) else str(entry)[:MOST_TEXT]
+            _plain(entry) if isinstance(entry, str | bytes) else str(entry)[:MAX_TEXT]
             for entry in value.reshape(-1).tolist()
         ]
     if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "biufSU":
@@ -64,9 +64,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(entry) for entry in value]
     if isinstance(value, bytes):
-        return value.split(b"\0")[0].decode("utf-8", "replace")[:MOST_TEXT]
+        return value.split(b"\0")[0].decode("utf-8", "replace")[:MAX_TEXT]
     if isinstance(value, str):
-        return _utf8(value)[:MOST_TEXT]
+        return _utf8(value)[:MAX_TEXT]
     return value if isinstance(value, bool | int | float) else None
 
 
@@ -75,20 +75,20 @@ def _utf8(text: str) -> str:
 
 
 _NION = re.compile(r"data(/\d{1,9})?", re.ASCII)
-_MOST_PROPERTIES = 1 << 20  # characters: metadata of several detectors take some 10,000
+_MAX_PROPERTIES = 1 << 20  # characters: metadata of several detectors take some 10,000
 _ABTEM = re.compile(r"units|name")
-_MOST_AXES = 16
+_MAX_AXES = 16
 
 
 def properties(name: str, item: Any) -> str:
-    """Return the attribute in which Nion Swift describes its data, JSON of more than `MOST_TEXT`; else ""."""
+    """Return the attribute in which Nion Swift describes its data, JSON of more than `MAX_TEXT`; else ""."""
     if not _NION.fullmatch(name) or "properties" not in item.attrs:
         return ""
     try:
         said = item.attrs["properties"]
     except (OSError, TypeError, ValueError, RuntimeError):
         return ""
-    return _utf8(said) if isinstance(said, str) and len(said) <= _MOST_PROPERTIES else ""
+    return _utf8(said) if isinstance(said, str) and len(said) <= _MAX_PROPERTIES else ""
 
 
 _TEXTS = re.compile(
@@ -107,7 +107,7 @@ _OF_FIXED_LENGTH = re.compile(
 
 _QUANTIFIED = re.compile(r"(Data|SharedProperties)/EDSSpectrumQuantificationSettings/[^/]+", re.ASCII | re.IGNORECASE)
 _SELECTED = re.compile(r'"elementSelection"\s*:\s*\[[^\]]*\]')
-_MOST_SETTINGS = 1 << 20  # characters
+_MAX_SETTINGS = 1 << 20  # characters
 
 
 def _selected(item: Any) -> str:
@@ -118,8 +118,8 @@ def _selected(item: Any) -> str:
         return ""
     whole = next(iter(np.asarray(said).reshape(-1).tolist()), b"")
     plain = whole.decode("utf-8", "replace") if isinstance(whole, bytes) else str(whole)
-    found = _SELECTED.search(plain) if len(plain) <= _MOST_SETTINGS else None
-    return f"{{{found[0]}}}" if found and len(found[0]) < MOST_TEXT else ""
+    found = _SELECTED.search(plain) if len(plain) <= _MAX_SETTINGS else None
+    return f"{{{found[0]}}}" if found and len(found[0]) < MAX_TEXT else ""
 
 
 def text(name: str, item: Any) -> str:
@@ -131,14 +131,14 @@ def text(name: str, item: Any) -> str:
     """
     if _QUANTIFIED.fullmatch(name) and item.dtype.kind in "OS":
         return _selected(item)
-    if _ABTEM.fullmatch(name) and item.dtype.kind == "S" and len(item.shape) == 1 and item.size <= _MOST_AXES:
+    if _ABTEM.fullmatch(name) and item.dtype.kind == "S" and len(item.shape) == 1 and item.size <= _MAX_AXES:
         try:
             return "\0".join(_plain(one) for one in item[()].tolist())
         except (OSError, TypeError, ValueError, RuntimeError):
             return ""
     if not _TEXTS.fullmatch(name) and not (_OF_FIXED_LENGTH.fullmatch(name) and _here(item)):
         return ""
-    if item.size != 1 or item.dtype.kind not in "OS" or item.dtype.itemsize > MOST_TEXT:
+    if item.size != 1 or item.dtype.kind not in "OS" or item.dtype.itemsize > MAX_TEXT:
         return ""
     try:
         return _plain(np.asarray(item[()]).reshape(-1)[0]) or ""
@@ -166,7 +166,7 @@ def text_at(name: str, item: Any) -> tuple[int, ...]:
     if not _OF_A_FRAME.fullmatch(name) or item.size != 1 or item.dtype.kind != "S":
         return ()
     start = item.id.get_offset() if item.id.get_create_plist().get_layout() == h5py.h5d.CONTIGUOUS else None
-    return () if start is None else (int(start), min(item.dtype.itemsize, MOST_TEXT))
+    return () if start is None else (int(start), min(item.dtype.itemsize, MAX_TEXT))
 
 
 def labels(attrs: dict[str, Any], ndim: int) -> list[str]:

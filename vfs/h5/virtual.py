@@ -14,7 +14,7 @@ import h5py
 
 from vfs.h5.facts import LeftOutError
 
-MOST_RUNS = 100_000  # most runs of elements along an axis that a virtual data set takes of a source
+MAX_RUNS = 100_000  # most runs of elements along an axis that a virtual data set takes of a source
 UNLIMITED = (1 << 64) - 1
 
 Segments = list[tuple[int, int]]
@@ -44,7 +44,7 @@ def _segments(slab: Sequence[int], length: int) -> Segments:
         many = UNLIMITED if UNLIMITED in (count, block) else count * block
         return [(start, max(0, min(many, length - start)))]
     count = min(count, max(0, -(-(length - start) // stride)))
-    if count > MOST_RUNS:
+    if count > MAX_RUNS:
         raise LeftOutError(f"a virtual data set with {count:,} pieces along an axis")
     return [(start + k * stride, min(block, length - start - k * stride)) for k in range(count)]
 

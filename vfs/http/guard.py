@@ -24,7 +24,7 @@ KNOWN = 100
 _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::([0-9]{1,5}))?")
 _HOST = re.compile(r"(?:\[([^\s/?#@\[\]]+)\]|([^\s/?#@:\[\]]+))(?::\d{0,5})?")  # [IPv6] or a name, and perhaps a port
 _FRAMER = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[a-z0-9.-]+|\*)(?::([0-9]{1,5}|\*))?")
-_MOST_PORT = 65535
+_MAX_PORT = 65535
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -321,7 +321,7 @@ def _parts(origin: str) -> tuple[str, str, str] | None:
     They are as browsers write them: the port is "" if it is the usual one.
     """
     found = _ORIGIN.fullmatch(origin)
-    if found is None or int(found[4] or 0) > _MOST_PORT:
+    if found is None or int(found[4] or 0) > _MAX_PORT:
         return None
     name = found[3] or _shortest(found[2])
     port = f":{int(found[4])}" if found[4] else ""
@@ -352,7 +352,7 @@ def framer_of(text: str) -> str:
     """
     made = text.lower().removesuffix("/")
     found = _FRAMER.fullmatch(made)
-    if not found or ((found[2] or "*") != "*" and int(found[2]) > _MOST_PORT):
+    if not found or ((found[2] or "*") != "*" and int(found[2]) > _MAX_PORT):
         raise OptionError(
             f"{option(embed=text)}: expected an origin, such as https://hub.example.org or http://localhost:*"
         )

@@ -13,7 +13,7 @@ from vfs.http.guard import RefusedError
 
 SECONDS = 10.0
 """Time that a request waits for room, at most."""
-MOST_WAITING = 16
+MAX_WAITING = 16
 """Requests of a client that wait for one kind of room, at most."""
 MOMENT = 0.05  # seconds between two looks: memory becomes free in any thread, and tells nobody
 RETRY = 5  # seconds after which a client that is refused may ask again
@@ -49,7 +49,7 @@ class FairQueue:
                 take()
                 return
         loop, queue = asyncio.get_running_loop(), self._waiting.setdefault(client, deque())
-        if len(queue) >= MOST_WAITING:
+        if len(queue) >= MAX_WAITING:
             raise RefusedError(429, f"{len(queue)} requests like this one wait already", retry_after=RETRY)
         waiter = _Waiter(take, loop.create_future(), loop.time() + SECONDS)
         queue.append(waiter)

@@ -29,7 +29,7 @@ from vfs.kernels.columns import (
 )
 from vfs.kernels.deferred import inner, kernel
 
-MOST_INTERLEAVED = 16
+MAX_INTERLEAVED = 16
 """Most interleaved ranges whose lines are read in the order of the file."""
 
 
@@ -58,7 +58,7 @@ def _end_of_interleaved(ranges, r):
     if ranges[r, LINES] > 1:
         while (
             end < ranges.shape[0]
-            and end - r < MOST_INTERLEAVED
+            and end - r < MAX_INTERLEAVED
             and ranges[end, FILE] == ranges[r, FILE]
             and ranges[end, PITCH] == ranges[r, PITCH]
             and ranges[end - 1, START] <= ranges[end, START] < ranges[r, STOP]
@@ -144,7 +144,7 @@ def interleaved(ranges, r, ahead):
     """Find the ranges from `r` on that are read together, line by line, in the order of the file.
 
     Args:
-        ahead: int64[MOST_INTERLEAVED], receives for each range how many pitches its first line
+        ahead: int64[MAX_INTERLEAVED], receives for each range how many pitches its first line
             lies behind that of range `r`.
 
     Returns: (the range after the last one, number of lines in all). Line n of all is line

@@ -23,7 +23,7 @@ import numpy as np
 from vfs.kernels.columns import COUNT, DEST, LINES, NEXT, PITCH, PLANE, SKIP, START, STEP
 from vfs.kernels.compiled import inner, kernel
 from vfs.kernels.intrinsics import get_word, set_word, swap_bytes
-from vfs.kernels.ranges import MOST_INTERLEAVED, interleaved
+from vfs.kernels.ranges import MAX_INTERLEAVED, interleaved
 
 
 def _spread_bits():
@@ -91,7 +91,7 @@ def place_lanes(ranges, data, base, out):
     width = out.itemsize
     log = 3 if width == 1 else 2
     source, target = data.ctypes.data, out.ctypes.data
-    ahead = np.empty(MOST_INTERLEAVED, np.int64)
+    ahead = np.empty(MAX_INTERLEAVED, np.int64)
     end = 0
     while end < ranges.shape[0]:
         r = end
@@ -140,7 +140,7 @@ def place_bits(ranges, data, base, out):
         out: uint8, contiguous.
     """
     source, target = data.ctypes.data, out.ctypes.data
-    ahead = np.empty(MOST_INTERLEAVED, np.int64)
+    ahead = np.empty(MAX_INTERLEAVED, np.int64)
     end = 0
     while end < ranges.shape[0]:
         r = end
@@ -217,7 +217,7 @@ def place_halves(ranges, data, base, out):
         out: uint32, contiguous.
     """
     source, target = data.ctypes.data, out.ctypes.data
-    ahead = np.empty(MOST_INTERLEAVED, np.int64)
+    ahead = np.empty(MAX_INTERLEAVED, np.int64)
     end = 0
     while end < ranges.shape[0]:
         r = end
@@ -252,7 +252,7 @@ def place_nibbles(ranges, data, base, out):
         data: uint8[m], a file's bytes from `base` on.
         out: uint8.
     """
-    ahead = np.empty(MOST_INTERLEAVED, np.int64)
+    ahead = np.empty(MAX_INTERLEAVED, np.int64)
     end = 0
     while end < ranges.shape[0]:
         r = end

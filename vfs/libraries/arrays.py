@@ -27,7 +27,7 @@ from vfs.sources.names import basename
 _MAX_COPIED_BYTES = 4 << 30  # bytes of a file that is copied from elsewhere
 _STEP = 8 << 20  # bytes
 _COPIES = 4
-_MOST_AXES = 32
+_MAX_AXES = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ def library_arrays(
     made: list[StoredArray] = []
     for number, one in enumerate(said["arrays"]):
         shape, dtype = tuple(one["shape"]), np.dtype(one["dtype"])
-        if not 0 < len(shape) <= _MOST_AXES or 0 in shape:
+        if not 0 < len(shape) <= _MAX_AXES or 0 in shape:
             continue
         layout = GridLayout(shape, tuple(one["block"]))
         made.append(

@@ -21,7 +21,7 @@ from vfs.kernels.own_folder import made, temporary
 from vfs.libraries.wire import received, send, waits
 from vfs.model.libraries import Library, LibraryError
 
-MOST_FORKS = 4  # that answer for one library at a time, each with what it made of a set
+MAX_FORKS = 4  # that answer for one library at a time, each with what it made of a set
 _LATE = 15.0  # seconds more than a fork gives itself
 
 
@@ -149,7 +149,7 @@ def _asked(library: Library, opening: str) -> Iterator[_Fork]:
         _forks.move_to_end((library, opening))
         found.users += 1
         idle = [key for key, fork in _forks.items() if key[0] == library and not fork.users]
-        spare = [_forks.pop(key) for key in idle[: max(0, len(idle) + 1 - MOST_FORKS)]]
+        spare = [_forks.pop(key) for key in idle[: max(0, len(idle) + 1 - MAX_FORKS)]]
     try:
         for fork in spare:
             fork.end()

@@ -90,7 +90,7 @@ SEVERAL = frozenset({"binning", "laser", "threshold_energy", "beam_center", "pix
 
 _MEASURED = re.compile(r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*(\S*)\s*")
 _NUMBERS = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_MOST_NUMBERS = 8
+_MAX_NUMBERS = 8
 _PREFIXES = {"p": 1e-12, "n": 1e-9, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "m": 1e-3, "c": 1e-2, "": 1.0, "k": 1e3, "M": 1e6}
 _DATE = re.compile(r"(\d+)[/.](\d+)[/.](\d{4})|(\d{4})[-/](\d+)[-/](\d+)")
 _CLOCK = re.compile(r"(\d+):(\d+):(\d+)\s*([AP]M)?", re.IGNORECASE)
@@ -252,7 +252,7 @@ def first_number(entry: Any) -> str | None:
 
 def numbers_of(entry: Any) -> list[str]:
     """Return the numbers in a text that begins with one; [] of other texts."""
-    return _NUMBERS.findall(str(entry))[:_MOST_NUMBERS] if str(entry)[:1] in "0123456789+-.(" else []
+    return _NUMBERS.findall(str(entry))[:_MAX_NUMBERS] if str(entry)[:1] in "0123456789+-.(" else []
 
 
 def of_unit(base: str, entry: Any) -> float | None:

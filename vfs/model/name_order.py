@@ -36,7 +36,7 @@ _DECIMAL_MARKS = frozenset(
     {(",", ""), ("", "p"), ("", "P")}
 )  # the text before decimals, and what looks like their sign
 _POSITIVE = {"n": "p", "m": "p", "neg": "pos", "minus": "plus"}
-_MOST_POWER = 4  # digits of a power of ten
+_MAX_POWER = 4  # digits of a power of ten
 _SEPARATES = frozenset("_ =(,[/@")
 
 
@@ -157,7 +157,7 @@ def _joined(number: NumbersInNames, behind: NumbersInNames) -> NumbersInNames | 
     signs = {*behind.signs}
     if number.powers or any(behind.fractions):
         return None
-    if behind.before in ("e", "E") and signs <= {*_DASHES, "+"} and max(map(len, behind.wholes)) < _MOST_POWER:
+    if behind.before in ("e", "E") and signs <= {*_DASHES, "+"} and max(map(len, behind.wholes)) < _MAX_POWER:
         powers = tuple([int(f"{'-' if behind.negative(k) else ''}{n}") for k, n in enumerate(behind.wholes)])
         return replace(number, powers=powers)
     marked = len(signs) == 1 and (behind.before, *signs) in _DECIMAL_MARKS

@@ -19,7 +19,7 @@ DOCUMENTS = frozenset({"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata
 """Names of zarr's metadata documents, in both formats."""
 ROOTS = ("zarr.json", ".zgroup", ".zarray")
 """Documents of which a group or an array has one."""
-MOST_BYTES = 255  # of a name in a folder
+MAX_BYTES = 255  # of a name in a folder
 _NAMED = 8  # names that a message lists
 _COMPARED = 1000  # most names that are compared: more take seconds
 DERIVED = "derived"  # the folder of derived arrays in the hierarchy of a set
@@ -36,8 +36,8 @@ def unusable(name: str) -> str:
         return "its name has characters that cannot be printed"
     if name in DOCUMENTS:
         return "zarr uses this name for its own documents"
-    if len(name.encode()) > MOST_BYTES:
-        return f"its name has more than {MOST_BYTES} bytes"
+    if len(name.encode()) > MAX_BYTES:
+        return f"its name has more than {MAX_BYTES} bytes"
     return ""
 
 

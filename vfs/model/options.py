@@ -18,10 +18,10 @@ from vfs.model.wording import format_option, option
 if TYPE_CHECKING:
     import numpy as np
 
-MOST_VALUES = 1 << 20
+MAX_VALUES = 1 << 20
 """Values of an option that takes several, at most: a range may have 10 ** 18."""
 
-MOST_AXES = 32
+MAX_AXES = 32
 """Axes of a shape that is given: more than numpy and zarr know."""
 
 _NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Any: "text"}
@@ -133,7 +133,7 @@ def _as(value: Any, kind: Any) -> Any:
         return value
     if get_origin(kind) is Sequence and (isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1):
         one = get_args(kind)[0]
-        if len(value) > MOST_VALUES:
+        if len(value) > MAX_VALUES:
             raise ValueError
         return tuple([item if type(item) in kinds(one) else fitting("", item, one) for item in value])
     boolean = _is_bool(value)
@@ -180,16 +180,16 @@ def shape_option(
         OptionError: the value is not a shape.
     """
     if isinstance(value, str):
-        parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","), maxsplit=MOST_AXES)
+        parts: Sequence[object] = re.split(r"[x,]", value.strip("() ").removesuffix(","), maxsplit=MAX_AXES)
     else:
         alone = not isinstance(value, Iterable) or isinstance(value, bytes) or getattr(value, "ndim", None) == 0
         # Arrays are iterable, also those of no axes
-        parts = [value] if alone else list(islice(cast(Sequence[int], value), MOST_AXES + 1))
+        parts = [value] if alone else list(islice(cast(Sequence[int], value), MAX_AXES + 1))
     try:
         shape = tuple(int(str(part)) for part in parts)
     except ValueError:
         shape = ()
-    if not 0 < len(shape) <= MOST_AXES or any(n < 1 for n in shape):
+    if not 0 < len(shape) <= MAX_AXES or any(n < 1 for n in shape):
         raise OptionError(f"{write(**{name: value})}: expected one or more positive numbers such as 256,256")
     return shape
 

@@ -12,7 +12,7 @@ from vfs.model.layout.scan_order import surplus
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import Word, are, option, option_names
 
-MOST_BLANK = 1000
+MAX_BLANK = 1000
 """A scan shape is taken for a typing error if it has more than this many times the stored frames."""
 
 
@@ -64,7 +64,7 @@ def check_line_skip(array: StoredArray, nav: tuple[int, ...], line_skip: int) ->
             f" frame; with another {option_names('nav_shape')}, frames are in the order in which they were recorded"
         )
     stored = array.layout.stored_frames(array.nav_ndim)
-    if math.prod(nav) > MOST_BLANK * max(1, stored):
+    if math.prod(nav) > MAX_BLANK * max(1, stored):
         raise OptionError(f"{option(line_skip=line_skip)}: {_compared(array.named, nav, stored, 0)}")
 
 
@@ -82,7 +82,7 @@ def unequal(array: StoredArray, scan: Scan) -> Absence | None:
     said = _compared(array.named, nav, stored, line_skip)
     if shown > held and array.written.head is None:
         blank = shown - held
-        beyond = shown > MOST_BLANK * max(1, stored)
+        beyond = shown > MAX_BLANK * max(1, stored)
         return Absence(
             f"{said}: {are(blank)} blank",
             OptionError if beyond else None,

@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 from vfs.errors import SourceError
 from vfs.model.file_state import FileState
 
-_MOST_FAR = 16  # places of a file that is not on this machine
+_MAX_FAR = 16  # places of a file that is not on this machine
 
 
 def worth_looking(sources: Sources, most: int) -> int:
@@ -17,7 +17,7 @@ def worth_looking(sources: Sources, most: int) -> int:
 
     They are `most`, or a few where each question takes long.
     """
-    return min(most, _MOST_FAR) if sources.far_away else most
+    return min(most, _MAX_FAR) if sources.far_away else most
 
 
 @runtime_checkable

@@ -10,7 +10,7 @@ from vfs.model.naming import DERIVED
 from vfs.reduce.derived import derived
 from vfs.reduce.spelling import read_call
 
-LONGEST = 100  # letters of arguments
+MAX_LETTERS = 100  # letters of arguments
 
 
 def without_background(array: ArrayReader, how: str) -> ArrayReader:
@@ -27,6 +27,6 @@ def without_background(array: ArrayReader, how: str) -> ArrayReader:
 
 @lru_cache(16)
 def _made(array: ArrayReader, how: str) -> ArrayReader:
-    if not array.dataset.nav_ndim or len(how) > LONGEST:
+    if not array.dataset.nav_ndim or len(how) > MAX_LETTERS:
         raise OptionError(f"background: {array.dataset.path} is no scan, or these are no arguments of a background")
     return derived(array, {"frame": read_call(f"withoutbackground({how})")}, ())[f"{DERIVED}/frame"]

@@ -29,7 +29,7 @@ from vfs.sets.describing import describe
 from vfs.sets.guessing import MANY, guesses
 from vfs.sets.opening import OpenedSet, Opening
 from vfs.sets.recipe import SERVING
-from vfs.sets.reopening import MOST_NAMES, SETTABLE, alike, everything, options_of, reopened, said_options
+from vfs.sets.reopening import MAX_NAMES, SETTABLE, alike, everything, options_of, reopened, said_options
 from vfs.sources.names import is_url
 
 ARRAYS = 200
@@ -81,7 +81,7 @@ class Describing:
         arrays: Mapping[str, ArrayReader] = {}
         with suppress(VfsError):
             arrays = {} if found is None else everything(found.opening, self._contents.cache).arrays
-        first = islice(arrays.items(), MOST_NAMES)
+        first = islice(arrays.items(), MAX_NAMES)
         said = [
             {
                 "path": path,

@@ -13,9 +13,9 @@ from vfs.kernels.reduce import in_frames as kernels
 from vfs.reduce.in_frames import is_count
 from vfs.reduce.reduction import Buffers, FrameBlock, FrameType, Kernel, Reduction, Spec, real_pixels, taken_as
 
-MOST_COUNTED = (1 << 32) - 1
+MAX_COUNTED = (1 << 32) - 1
 """Pixels that are counted in 4 bytes, which stay in a faster cache than 8, before they are taken into the counts."""
-MOST_BINS = 1 << 24
+MAX_BINS = 1 << 24
 """Bins: every thread has a counter of 8 bytes for each."""
 
 
@@ -38,8 +38,8 @@ class Histogram(Reduction):
 
     def bound(self, frames: FrameType) -> Reduction:
         real_pixels("Histogram", frames)
-        if not is_count(self.bins, MOST_BINS):
-            raise OptionError(f"Histogram: bins={self.bins!r}: expected 1 to {MOST_BINS:,} bins")
+        if not is_count(self.bins, MAX_BINS):
+            raise OptionError(f"Histogram: bins={self.bins!r}: expected 1 to {MAX_BINS:,} bins")
         try:
             low, high = (float(end) for end in self.range)
         except (TypeError, ValueError, OverflowError):
@@ -71,7 +71,7 @@ class _Counts(Kernel):
         self.edges = edges
         pixels = taken_as(frames.dtype)
         self.short = pixels.kind in "iu" and pixels.itemsize <= 2
-        self.most = MOST_COUNTED if frames.size <= MOST_COUNTED else 1 << 63
+        self.most = MAX_COUNTED if frames.size <= MAX_COUNTED else 1 << 63
         info = np.iinfo(pixels) if self.short else None
         self.values = np.arange(int(info.min), int(info.max) + 1) if info else np.empty(0, int)
         self.units = frames.units
@@ -81,7 +81,7 @@ class _Counts(Kernel):
             return {"counts": ("single", np.uint64, (self.bins,))}
         return {
             "counts": ("single", np.uint64, (len(self.values),)),
-            "lately": ("single", np.uint32 if self.most == MOST_COUNTED else np.uint64, (2, len(self.values))),
+            "lately": ("single", np.uint32 if self.most == MAX_COUNTED else np.uint64, (2, len(self.values))),
             "pixels": ("single", np.uint64, (1,)),  # that `lately` counts
         }
 

@@ -263,9 +263,9 @@ class RadialSum(Reduction):
         masks.frame_of_two("RadialSum", frames.shape)
         cy, cx = (masks.number("RadialSum", c, n) for c, n in ((self.cy, "cy"), (self.cx, "cx")))
         far = np.floor(np.sqrt(masks.squares(frames.shape, cy, cx)))
-        if self.bins is not None and not is_count(self.bins, MOST_RINGS):
-            raise OptionError(f"RadialSum: bins={self.bins!r}: expected 1 to {MOST_RINGS:,} rings, each one pixel wide")
-        bins = int(min(far.max() + 1, MOST_RINGS)) if self.bins is None else int(self.bins)
+        if self.bins is not None and not is_count(self.bins, MAX_RINGS):
+            raise OptionError(f"RadialSum: bins={self.bins!r}: expected 1 to {MAX_RINGS:,} rings, each one pixel wide")
+        bins = int(min(far.max() + 1, MAX_RINGS)) if self.bins is None else int(self.bins)
         seen = masks.measured(str(self), masks.inside(str(self), frames.shape, far < bins), frames, self.masked)
         rings = np.where(seen, far, bins).astype(np.int32)
         if frames.dtype.kind != "c":
@@ -320,5 +320,5 @@ def is_count(value: Any, most: int) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(1 <= value <= most)
 
 
-MOST_RINGS = 1 << 20
+MAX_RINGS = 1 << 20
 """Rings: the diagonal of no detector is longer."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from vfs.errors import OptionError
 from vfs.reduce import masks
-from vfs.reduce.in_frames import MOST_RINGS, LabelledSums, is_count
+from vfs.reduce.in_frames import MAX_RINGS, LabelledSums, is_count
 from vfs.reduce.reduction import Buffers, FrameType, Reduction, float_of, real_pixels
 
 
@@ -49,13 +49,13 @@ class RadialMean(Reduction):
         )
         if not ratio >= 1:
             raise OptionError(f"RadialMean: ratio={self.ratio!r}: expected 1 or more, longer axis to shorter one")
-        if self.bins is not None and not is_count(self.bins, MOST_RINGS):
-            raise OptionError(f"RadialMean: bins={self.bins!r}: expected 1 to {MOST_RINGS:,} rings")
+        if self.bins is not None and not is_count(self.bins, MAX_RINGS):
+            raise OptionError(f"RadialMean: bins={self.bins!r}: expected 1 to {MAX_RINGS:,} rings")
         y, x = np.ogrid[: frames.shape[0], : frames.shape[1]]
         cos, sin = np.cos(np.deg2rad(angle)), np.sin(np.deg2rad(angle))
         along, across = (x - cx) * cos + (y - cy) * sin, (y - cy) * cos - (x - cx) * sin
         far = np.floor(np.sqrt((along / ratio) ** 2 + across**2))
-        bins = int(min(far.max() + 1, MOST_RINGS)) if self.bins is None else int(self.bins)
+        bins = int(min(far.max() + 1, MAX_RINGS)) if self.bins is None else int(self.bins)
         seen = masks.measured(str(self), masks.inside(str(self), frames.shape, far < bins), frames, self.masked)
         return _Means(frames, np.where(seen, far, bins).astype(np.int32), bins, self.dtype)
 

@@ -166,12 +166,12 @@ class Polygon(_Shape):
 
     def _vertices(self, name: str) -> list[float]:
         given = getattr(self, name)
-        if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) > MOST_VERTICES:
-            raise OptionError(f"Polygon: {name}={shown(given)}: expected at most {MOST_VERTICES:,} numbers of pixels")
+        if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str) or len(given) > MAX_VERTICES:
+            raise OptionError(f"Polygon: {name}={shown(given)}: expected at most {MAX_VERTICES:,} numbers of pixels")
         return [masks.number("Polygon", one, name) for one in given]
 
 
-MOST_VERTICES = 1 << 12
+MAX_VERTICES = 1 << 12
 """Vertices of a polygon: each costs a look at every pixel."""
 
 
@@ -183,7 +183,7 @@ class Grid(Reduction):
     has the rows of the frame from `round(k * height / rows)` to `round((k + 1) * height / rows)`, half-open.
 
     Args:
-        rows, columns: of the grid, at most `MOST_CELLS` cells together.
+        rows, columns: of the grid, at most `MAX_CELLS` cells together.
         dtype: see `FrameSum`.
         masked: see `Disk`.
     """
@@ -196,15 +196,15 @@ class Grid(Reduction):
     def bound(self, frames: FrameType) -> Reduction:
         masks.frame_of_two("Grid", frames.shape)
         real_pixels("Grid", frames)
-        if not (is_count(self.rows, MOST_CELLS) and is_count(self.columns, MOST_CELLS // self.rows)):
-            raise OptionError(f"{self}: expected numbers of rows and columns, at most {MOST_CELLS:,} cells")
+        if not (is_count(self.rows, MAX_CELLS) and is_count(self.columns, MAX_CELLS // self.rows)):
+            raise OptionError(f"{self}: expected numbers of rows and columns, at most {MAX_CELLS:,} cells")
         if self.rows > frames.shape[0] or self.columns > frames.shape[1]:
             raise OptionError(
                 f"{self}: frames have {frames.shape[0]} x {frames.shape[1]} pixels: a cell would have none"
             )
         rows, columns = (_cells(n, k) for n, k in zip(frames.shape, (self.rows, self.columns), strict=True))
         taken = masks.measured(str(self), np.ones(frames.shape, bool), frames, self.masked)
-        return _Cells(self, np.where(taken, rows[:, None] * self.columns + columns, MOST_CELLS), frames)
+        return _Cells(self, np.where(taken, rows[:, None] * self.columns + columns, MAX_CELLS), frames)
 
 
 def _cells(length: int, count: int) -> np.ndarray:
@@ -230,5 +230,5 @@ class _Cells(LabelledSums):
         return {}
 
 
-MOST_CELLS = 1 << 16
+MAX_CELLS = 1 << 16
 """Cells of a grid: each is a number for every position of the scan."""

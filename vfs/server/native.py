@@ -25,12 +25,12 @@ from vfs.http.conditions import modified, split, stem_of
 from vfs.kernels.native.http.words import DESCRIPTORS, INPUT
 from vfs.server.native_tables import AnswerTables, ArraySource, Loan, Repeated
 
-MOST_FILES = 64
+MAX_FILES = 64
 """Most files that are kept open and mapped for this. Each takes two descriptors. Slow clients of sources that ended
 may keep as many more."""
-MOST_OF_A_SET = 1 << 16  # most files of a set
-MOST_AXES = 16
-MOST_HEAD = 2048
+MAX_OF_A_SET = 1 << 16  # most files of a set
+MAX_AXES = 16
+MAX_HEAD = 2048
 """Most bytes of the header lines of an answer of one kind: of a connection, of a source."""
 TICK = 0.25  # seconds after which the date is looked at
 _stuck: list[NativeAnswers] = []  # their threads did not end, and use their memory
@@ -150,12 +150,7 @@ class NativeAnswers:
             (b"content-length", b"%d" % array.chunk_bytes),
         )
         about = b"".join(b"%s: %s\r\n" % header for header in said) + b'etag: "%s' % named.stem
-        if (
-            pieces is None
-            or array.ndim > MOST_AXES
-            or len(about) > MOST_HEAD
-            or len(array.dataset.files) > MOST_OF_A_SET
-        ):
+        if pieces is None or array.ndim > MAX_AXES or len(about) > MAX_HEAD or len(array.dataset.files) > MAX_OF_A_SET:
             return
         self._collect(tables)
         number = tables.sources.number()
@@ -173,11 +168,11 @@ class NativeAnswers:
         """Let threads read a file of a source. False if they cannot."""
         if source.frames.open.get(file) is opened:
             return True
-        if sum(each.held for each in self._sources.values()) >= MOST_FILES:
+        if sum(each.held for each in self._sources.values()) >= MAX_FILES:
             self._drop(tables, max(self._sources.values(), key=lambda each: each.held))
             self._collect(tables)
         held = sum(each.held for each in (*self._sources.values(), *tables.sources.retired))
-        return source.path in self._sources and held < 2 * MOST_FILES and source.show(file, opened)
+        return source.path in self._sources and held < 2 * MAX_FILES and source.show(file, opened)
 
     def write_notes(self) -> None:
         """Write the lines of the access log that wait."""
@@ -219,7 +214,7 @@ class NativeAnswers:
             or fd >= DESCRIPTORS
             or not tables.free_loans
             or len(request) >= INPUT
-            or len(same.usual) > MOST_HEAD // 2
+            or len(same.usual) > MAX_HEAD // 2
         ):
             return None
         self._date(tables)

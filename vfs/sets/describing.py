@@ -39,8 +39,8 @@ from vfs.sources.archive_names import SCHEME
 from vfs.sources.boundary import Boundary
 from vfs.sources.names import is_url
 
-MOST_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong in a table
-MOST_NUMBERS = 1 << 16  # elements of an array that was given as an option, such as a gain image
+MAX_ENTRIES = 50_000  # blocks or runs of frames in a description; more of them belong in a table
+MAX_NUMBERS = 1 << 16  # elements of an array that was given as an option, such as a gain image
 
 
 def describe(
@@ -143,7 +143,7 @@ def _option(name: str, value: Any, saved: Saved, names: _RelativeNames) -> Any:
     if saved == "positions":
         mask = np.asarray(value)
         return (np.flatnonzero(mask) if mask.dtype == bool else mask).tolist()
-    if isinstance(value, np.ndarray | np.generic | list | tuple) and np.size(value) > MOST_NUMBERS:
+    if isinstance(value, np.ndarray | np.generic | list | tuple) and np.size(value) > MAX_NUMBERS:
         raise OptionError(
             f"{name}: {np.size(value):,} numbers are too many for a description; save them beside the files"
             " (numpy.save) and open with the file's name"
@@ -293,7 +293,7 @@ def _frames(dataset: StoredArray, layout: FrameLayout) -> tuple[dict[str, Any], 
     )
     if not layout.in_order:
         entries = _one_by_one(dataset, layout)
-    if len(entries) > MOST_ENTRIES:
+    if len(entries) > MAX_ENTRIES:
         raise OptionError(
             f"{dataset.path}: frames in {len(entries):,} places are too many for an explicit description; only the"
             " short one can be written"
@@ -391,7 +391,7 @@ def _blocks(
     Returns: ({"blocks": …}, indices of the files with these blocks among the files of the data set).
     """
     n = int(layout.levels[1])
-    if n > MOST_ENTRIES:
+    if n > MAX_ENTRIES:
         raise OptionError(
             f"{dataset.path}: {n:,} blocks are too many for an explicit description; only the short one can be written"
         )

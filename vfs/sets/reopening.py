@@ -29,7 +29,7 @@ SETTABLE = {name: option.about.group for name, option in known(OpenOptions).item
 """Options for every format that may be asked for, with their groups (`vfs.model.option_fields.SCAN`, …)."""
 MAX_CHARACTERS = 4000  # most characters of a text
 MAX_NUMBERS = 32  # most numbers of a list, and most options
-MOST_NAMES = 1000  # of arrays that are hidden
+MAX_NAMES = 1000  # of arrays that are hidden
 NUMBER = re.compile(r"[0-9]+")
 """A number in a name."""
 
@@ -125,8 +125,8 @@ def _common(name: str, value: Any) -> Any:
     if value is None:
         return option.default
     if option.about.saved == "names":
-        if not isinstance(value, list) or len(value) > MOST_NAMES or not all(isinstance(one, str) for one in value):
-            raise OptionError(f"{name}={shown(value)}: expected a list of at most {MOST_NAMES} names")
+        if not isinstance(value, list) or len(value) > MAX_NAMES or not all(isinstance(one, str) for one in value):
+            raise OptionError(f"{name}={shown(value)}: expected a list of at most {MAX_NAMES} names")
     elif name == "dead":
         if value != WORD:  # an image that somebody else names would be a file
             raise OptionError(f"{name}={shown(value)}: expected {WORD}, the mask of the set")

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from vfs.sources.disk_cache import DiskCache
     from vfs.sources.transfers import Limits
 
-MOST_REQUESTS = 128
+MAX_REQUESTS = 128
 _COARSE = ("msdos", "vfat")
 
-_MOST_NAMES = 1 << 20  # names that are looked at for a URL: a range of numbers, which are none, may have 10 ** 18
+_MAX_NAMES = 1 << 20  # names that are looked at for a URL: a range of numbers, which are none, may have 10 ** 18
 
 
 def named_files(
@@ -59,7 +59,7 @@ def named_files(
     if ENDINGS.search(name) and (found := in_archive(name)):
         return _archived(paths, found, options)
     given = [options.dark, options.gain, options.dead, options.roi, *format_options.values()]
-    for one in (*islice(several, _MOST_NAMES), *given):
+    for one in (*islice(several, _MAX_NAMES), *given):
         if isinstance(one, str) and "://" in one and is_url(one):
             return _remote(paths, options, given)
     names = expand(paths, None, options.follow_outside)
@@ -217,8 +217,8 @@ def _limits(options: OpenOptions) -> Limits:
     """
     from vfs.sources.transfers import Limits
 
-    if not 1 <= options.requests <= MOST_REQUESTS:
-        raise OptionError(f"{option(requests=options.requests)}: expected a number from 1 to {MOST_REQUESTS}")
+    if not 1 <= options.requests <= MAX_REQUESTS:
+        raise OptionError(f"{option(requests=options.requests)}: expected a number from 1 to {MAX_REQUESTS}")
     return Limits(parallel=options.requests)
 
 

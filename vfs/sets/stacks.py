@@ -1,7 +1,7 @@
 """Takes numbered images in a folder as one stack: what people mean by a folder of 1,000 TIFFs, EDF or CBF frames.
 
-The rule: `LEAST` files or more in one folder, whose names differ in one number, each with one image, all alike. It is
-that of all folders that are shown; a file that somebody names is the set that it is by itself.
+The rule: `MIN_STACKED_FILES` or more in one folder, whose names differ in one number, each with one image, all alike.
+It is that of all folders that are shown; a file that somebody names is the set that it is by itself.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from vfs.sets.opening import OpenedSet
 from vfs.sets.reopening import NUMBER, alike
 from vfs.sources.names import absolute, basename, split
 
-LEAST = 20
+MIN_STACKED_FILES = 20
 """Files that are a stack, at least: fewer are seen at a glance as what they are."""
 _FRAMES = frozenset({"tiff", "edf", "cbf", "fabio"})
 """Formats in which cameras write a file for each frame."""
-_MOST_REFUSED = 10_000
+_MAX_REFUSED = 10_000
 
 
 class Stacks:
@@ -46,7 +46,7 @@ class Stacks:
         if key in self._refused:
             return found
         paths = alike(found.opening)
-        if len(paths) >= LEAST and _in_one_number([basename(one) for one in paths]):
+        if len(paths) >= MIN_STACKED_FILES and _in_one_number([basename(one) for one in paths]):
             try:
                 opening = replace(found.opening, paths=paths)
                 made = opening.changed(opening.options, opening.format_options, cache or ChunkCache())
@@ -55,7 +55,7 @@ class Stacks:
             else:
                 if not made.absent and made.frames == len(paths):
                     return made
-        if len(self._refused) >= _MOST_REFUSED:
+        if len(self._refused) >= _MAX_REFUSED:
             self._refused.clear()
         self._refused.add(key)
         return found

@@ -16,8 +16,8 @@ from typing import BinaryIO
 
 from vfs.errors import FormatError, VfsError
 
-_MOST = 1 << 18  # files and folders: of more, the list alone takes hundreds of MiB of memory
-_MOST_FAR = 1 << 12  # of a tar file on a server, which is asked for each
+_MAX_MEMBERS = 1 << 18  # files and folders: of more, the list alone takes hundreds of MiB of memory
+_MAX_FAR = 1 << 12  # of a tar file on a server, which is asked for each
 _LONGEST = 1 << 26  # bytes of the list of members, which is read at once
 _LONGEST_NAME = 4096
 _DEEPEST = 64  # folders within folders
@@ -84,8 +84,10 @@ class ArchiveIndex:
                 raise FormatError(f"{archive}: {path} is a file and a folder in it: nothing of it is shown")
             twice = self.headed and path in self.members  # in tar files the last one counts
             self.members[path] = replace(member, why="stands twice in the archive; unpack it") if twice else member
-        if len(self.members) + len(self.folders) > _MOST:
-            raise FormatError(f"{archive}: expected at most {_MOST:,} files and folders in an archive, found more")
+        if len(self.members) + len(self.folders) > _MAX_MEMBERS:
+            raise FormatError(
+                f"{archive}: expected at most {_MAX_MEMBERS:,} files and folders in an archive, found more"
+            )
 
 
 class _Bounded(io.BufferedReader):
@@ -114,10 +116,10 @@ def index_of(archive: str, raw: io.RawIOBase, is_zip: bool, far_away: bool = Fal
     try:
         for name, member in _in_zip(stream) if is_zip else _in_tar(stream):
             made.add(archive, name, member)
-            if far_away and not is_zip and len(made.members) > _MOST_FAR:
+            if far_away and not is_zip and len(made.members) > _MAX_FAR:
                 raise FormatError(
                     f"{archive}: a tar archive has no list of its files, and each is asked for; expected at most"
-                    f" {_MOST_FAR:,} on a server, found more: copy it to this machine"
+                    f" {_MAX_FAR:,} on a server, found more: copy it to this machine"
                 )
     except VfsError:
         raise

@@ -27,7 +27,7 @@ from vfs.sources.archive_index import BZIP2, DEFLATED, STORED, ZSTD, ArchiveInde
 from vfs.sources.archive_names import ENDINGS, SCHEME, in_archive
 from vfs.sources.local import LocalSources
 from vfs.sources.names import is_absolute, is_url
-from vfs.sources.packed import MOST_RATIO, GzipDecoder, PackedSources, Unpacking, ZstdDecoder
+from vfs.sources.packed import MAX_RATIO, GzipDecoder, PackedSources, Unpacking, ZstdDecoder
 from vfs.sources.source_stream import SourceStream
 
 _HEADER = struct.Struct("<4s22xHH")  # of a member of a zip file: mark, lengths of name and extra field
@@ -156,7 +156,7 @@ class ArchiveSources(FolderSources):
             raise MissingSourceError(f"{name}: no such file in this archive")
         if member.why:
             raise SourceError(f"{name}: {member.why}")
-        if member.method != STORED and member.size > MOST_RATIO * (member.packed + 4096):
+        if member.method != STORED and member.size > MAX_RATIO * (member.packed + 4096):
             raise DecodeError(f"{name}: {member.packed:,} packed bytes hold {member.size:,}, as no measurement does")
         return known, member, state
 

@@ -55,7 +55,7 @@ class Boundary:
         folders = {}
         for folder in dict.fromkeys([name[: name.rfind("/")] or "/" for name in names]):
             fd, folders[folder] = open_folder(folder)
-            if handles is not None and len(handles) < MOST_FOLDERS:
+            if handles is not None and len(handles) < MAX_FOLDERS:
                 handles[folder] = fd
             elif fd >= 0:
                 os.close(fd)
@@ -124,7 +124,7 @@ class Boundary:
 FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """Flags with which files are opened."""
 
-MOST_FOLDERS = 16
+MAX_FOLDERS = 16
 """Most folders that are kept open while a set is opened: descriptors are few, and most sets lie in one folder."""
 
 

@@ -17,9 +17,9 @@ from vfs.sources.threads import in_parallel
 from vfs.sources.transfers import UNLISTED, Transfers
 from vfs.sources.urls import WEB, place
 
-MOST_PAGE = 16 << 20
+MAX_PAGE = 16 << 20
 """Bytes of a page of links at most."""
-MOST_LIST = 512 << 20
+MAX_LIST = 512 << 20
 """Bytes of memory that the list of a folder of a bucket takes at most: more than a million names."""
 _LOOK = 0.02
 """Seconds between two looks at how much memory it takes: obstore collects all its pages, and says nothing meanwhile."""
@@ -64,9 +64,9 @@ def _objects(transfers: Transfers, folder: str) -> Any:
             try:
                 while not asked.done():
                     await asyncio.wait({asked}, timeout=_LOOK)
-                    if _held() - before > MOST_LIST and not asked.done():
+                    if _held() - before > MAX_LIST and not asked.done():
                         raise SourceError(
-                            f"{folder}: cannot be listed: the list takes more than {MOST_LIST >> 20} MiB of memory,"
+                            f"{folder}: cannot be listed: the list takes more than {MAX_LIST >> 20} MiB of memory,"
                             " more than a million names; name the files, or a folder below it"
                         )
                 return asked.result()
@@ -94,9 +94,9 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def _links(transfers: Transfers, folder: str) -> Listed:
     """List a folder of a web server by the links of its page to what is in it."""
-    page, base = transfers.page(folder, MOST_PAGE + 1)
-    if len(page) > MOST_PAGE:
-        raise SourceError(f"{folder}: the list of its files is longer than {MOST_PAGE:,} bytes")
+    page, base = transfers.page(folder, MAX_PAGE + 1)
+    if len(page) > MAX_PAGE:
+        raise SourceError(f"{folder}: the list of its files is longer than {MAX_PAGE:,} bytes")
     links = _Links()
     links.feed(page.decode("utf-8", "replace"))
     names: Listed = {}

@@ -14,7 +14,7 @@ from vfs.model.sources import FolderLook, FolderSources, Inside
 from vfs.sources.boundary import (
     ANYWHERE,
     FLAGS,
-    MOST_FOLDERS,
+    MAX_FOLDERS,
     Boundary,
     look_at,
     open_folder,
@@ -236,7 +236,7 @@ class LocalSources(FolderSources):
         fd = folders.get(folder)
         if fd is None:
             fd = -1
-            if len(folders) < MOST_FOLDERS:
+            if len(folders) < MAX_FOLDERS:
                 fd, real = open_folder(folder)
                 if fd >= 0 and not self.boundary.holds(real):  # the file is opened by its path, which raises the error
                     os.close(fd)

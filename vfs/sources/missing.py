@@ -12,7 +12,7 @@ from vfs.model.signatures import Paths
 from vfs.sources.globs import names_given
 from vfs.sources.names import absolute, is_url
 
-_MOST_COMPARED = 2000  # names in a folder that are compared with the one that is missing
+_MAX_COMPARED = 2000  # names in a folder that are compared with the one that is missing
 _WINDOWS = re.compile(r"([A-Za-z]):(.*)", re.DOTALL)
 
 
@@ -55,7 +55,7 @@ def _hint(name: str) -> str:
         return f"; there is no folder {folder}"
     try:
         with os.scandir(folder or ".") as entries:
-            near = difflib.get_close_matches(last, [entry.name for entry in islice(entries, _MOST_COMPARED)], 1)
+            near = difflib.get_close_matches(last, [entry.name for entry in islice(entries, _MAX_COMPARED)], 1)
     except OSError:  # a folder that may not be listed
         return ""
     return f"; did you mean {os.path.join(folder, near[0])}?" if near else ""

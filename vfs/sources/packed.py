@@ -2,7 +2,7 @@
 
 A packed file has no places: what lies in the middle is found by unpacking all before it. The first look at a file goes
 through it once, for its size. Of gzip it keeps points to begin at again (the state of the decoder, which takes 40 KiB),
-`MOST_POINTS` of a file, so that a frame in the middle takes a part of a second. The others have such points only where
+`MAX_POINTS` of a file, so that a frame in the middle takes a part of a second. The others have such points only where
 a file is several one after the other, as pbzip2 and pzstd write them; else they are read from the beginning, unless
 what is wanted lies behind what was read last. Memory is bounded: nothing is unpacked as a whole.
 """
@@ -36,12 +36,12 @@ bare: Callable[[str], str] = partial(
 )
 """Returns the name of a file without the ending that says how it is packed."""
 _OF_TAR = (".tgz", ".tbz", ".tbz2", ".txz")  # archives, which are no files of another format without it
-MOST_POINTS = 256  # of a file: 10 MiB
+MAX_POINTS = 256  # of a file: 10 MiB
 _APART = 4 << 20  # bytes between them, at first
 _STEP = 1 << 14  # packed bytes that are decoded at once
 _BLOCK = 1 << 20  # packed bytes that are read at once
 _PIECE = 1 << 20  # bytes that are unpacked at once
-MOST_RATIO = 20_000  # bytes that a packed byte may hold; more are of no measurement
+MAX_RATIO = 20_000  # bytes that a packed byte may hold; more are of no measurement
 _WINDOW = 8 << 20  # bytes of what was unpacked last that are kept: several threads read a file not quite in order
 _FILES = 8  # whose points and last bytes are kept
 
@@ -201,7 +201,7 @@ class Unpacking:
         with self.lock:
             if self.size < 0:
                 while self._piece():
-                    if self.now.to > MOST_RATIO * (self.packed + 4096):
+                    if self.now.to > MAX_RATIO * (self.packed + 4096):
                         raise DecodeError(
                             f"{self.path}: {self.packed:,} packed bytes hold more than {self.now.to:,}, as no"
                             " measurement does"
@@ -252,7 +252,7 @@ class Unpacking:
             return
         if (point := self.now.copy()) is not None:
             self.points.append(point)
-            if len(self.points) > MOST_POINTS:
+            if len(self.points) > MAX_POINTS:
                 self.points, self.apart = self.points[1::2], 2 * self.apart
 
 

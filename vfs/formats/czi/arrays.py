@@ -25,9 +25,9 @@ from vfs.model.stored import Absence, StoredArray
 
 _AXES = {"B": "b", "V": "v", "I": "i", "R": "r", "H": "h", "T": "t", "C": "c", "Z": "z"}
 """Dimension -> name of the axis, the slowest first: block, view, illumination, rotation, phase, time, channel, z."""
-_MOST_SIDE = 1 << 31
-_MOST_PLANES = 1 << 26
-_MOST_BLANK = 1000  # planes for each sub-block
+_MAX_SIDE = 1 << 31
+_MAX_PLANES = 1 << 26
+_MAX_BLANK = 1000  # planes for each sub-block
 
 
 class Group(NamedTuple):
@@ -169,7 +169,7 @@ def _planes(path: str, tiles: list[Tile]) -> _TiledPlanes:
     alike = all(sorted(order, key=listed.index) == [*order] for order in orders)
     others = {letter for order in orders for letter in order} - _AXES.keys()
     total = sum(tile.planes for tile in tiles)
-    if others or total > _MOST_PLANES or not alike:
+    if others or total > _MAX_PLANES or not alike:
         told = ", ".join(sorted(others)) or f"{total:,} planes in {len(orders)} orders"
         raise FormatError(
             f"{path}: expected sub-blocks that hold planes of known dimensions in one order, found {told}"
@@ -193,7 +193,7 @@ def _planes(path: str, tiles: list[Tile]) -> _TiledPlanes:
             values[letter] = [int(value) for value in counted]
             position = position * len(counted) + where
     nav = tuple(map(len, values.values()))
-    if math.prod(nav) > _MOST_BLANK * total:
+    if math.prod(nav) > _MAX_BLANK * total:
         raise FormatError(f"{path}: expected about as many planes as sub-blocks, found {nav} for {len(tiles):,}")
     moved = tuple(kept.index(k) for k in order if k in kept)
     return _TiledPlanes(nav, values, tile, within, at[:, kept], position, spans[:, kept], moved)
@@ -221,7 +221,7 @@ def array_of(files: Files, group: Group, calibration: Mapping[str, Any], told: T
         )
         boxes.append((y, x, y + tile.stored[0], x + tile.stored[1]))
     height, width = max(box[2] for box in boxes), max(box[3] for box in boxes)
-    if max(height, width) >= _MOST_SIDE or min(min(box[:2]) for box in boxes) < 0:
+    if max(height, width) >= _MAX_SIDE or min(min(box[:2]) for box in boxes) < 0:
         raise FormatError(f"{path}: expected tiles within a scene, found one of {height:,} × {width:,} pixels")
     stored, samples = np.dtype(TYPES[tiles[0].pixel_type][0]), TYPES[tiles[0].pixel_type][1]
     sig = (height, width, *((samples,) if samples > 1 else ()))

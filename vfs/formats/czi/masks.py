@@ -22,7 +22,7 @@ _GUID = bytes.fromhex("67eae3cbfc5b2b49a16aece378031448")
 _HEAD = struct.Struct("<IIII")
 _CHUNK = 20  # bytes of a GUID and of a length
 _MAX_MASK_BYTES = 1 << 30  # bytes of a mask: far more than any tile has pixels
-_MOST_BOXES = 1 << 16
+_MAX_BOXES = 1 << 16
 
 
 def valid_pixels(sources: Sources, path: str, at: int, size: int, sides: tuple[int, int]) -> list[Box] | None:
@@ -75,6 +75,6 @@ def boxes_of(valid: np.ndarray, path: str) -> list[Box]:
     for top, bottom in zip(starts.tolist(), stops.tolist(), strict=True):
         edges = np.flatnonzero(np.diff(np.r_[False, valid[top], False].astype(np.int8)))
         found += [(top, left, bottom, right) for left, right in edges.reshape(-1, 2).tolist()]
-        if len(found) > _MOST_BOXES:
-            raise FormatError(f"{path}: expected a mask of valid pixels in one piece, found more than {_MOST_BOXES:,}")
+        if len(found) > _MAX_BOXES:
+            raise FormatError(f"{path}: expected a mask of valid pixels in one piece, found more than {_MAX_BOXES:,}")
     return found

@@ -82,9 +82,9 @@ ORDERS = {3: "BGR", 4: "BGRA"}
 _ALONE = ("X", "Y", "S", "M")
 """Dimensions of which a sub-block has one position, or that its plane has."""
 _MIN_DATA_OFFSET = 256  # bytes between the start of a sub-block's data and its metadata
-_MOST_ENTRIES = 1 << 24
-_MOST_DIMENSIONS = 64
-_MOST_XML = 1 << 28
+_MAX_ENTRIES = 1 << 24
+_MAX_DIMENSIONS = 64
+_MAX_XML = 1 << 28
 _MAX_FILE_BYTES = 1 << 60
 
 
@@ -170,7 +170,7 @@ def tiles_of(sources: Sources, path: str, size: int, directory: int, lost: list[
         at = directory + SEGMENT.itemsize
         count = int.from_bytes(read_at(sources, path, 4, at), "little")
         used = int(np.frombuffer(read_at(sources, path, SEGMENT.itemsize, directory), SEGMENT, 1)["used"][0])
-        if count > _MOST_ENTRIES or not 0 <= used <= size:
+        if count > _MAX_ENTRIES or not 0 <= used <= size:
             raise FormatError(f"{path}: expected a directory of fewer entries at byte {directory:,}, found {count:,}")
         data, begin = read_at(sources, path, max(0, used - 128), at + 128, short_ok=True), 0
         found: list[Tile] = []
@@ -214,7 +214,7 @@ def _entry(path: str, data: bytes, begin: int) -> Tile | None:
         return None
     _, pixel_type, at, part, compression, pyramid, _, count = struct.unpack_from("<2siqiiB5si", data, begin)
     head = ENTRY.itemsize + count * DIMENSION.itemsize
-    if data[begin : begin + 2] != b"DV" or not 1 <= count <= _MOST_DIMENSIONS or begin + head > len(data):
+    if data[begin : begin + 2] != b"DV" or not 1 <= count <= _MAX_DIMENSIONS or begin + head > len(data):
         return None
     start, sizes = {}, {}
     for name, first, extent, _, stored in struct.iter_unpack("<4siifi", data[begin + ENTRY.itemsize : begin + head]):
@@ -267,6 +267,6 @@ def metadata_of(sources: Sources, path: str, at: int) -> Element | None:
     if not _segment(sources, path, at, b"ZISRAWMETADATA"):
         return None
     size = int.from_bytes(sources.read(path, at + SEGMENT.itemsize, 4), "little")
-    if not 0 < size <= _MOST_XML:
+    if not 0 < size <= _MAX_XML:
         return None
     return parse_xml(sources.read(path, at + SEGMENT.itemsize + 256, size).rstrip(b"\0"), path)

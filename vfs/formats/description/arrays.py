@@ -18,7 +18,7 @@ from vfs.model.stored import Absence, StoredArray, nav_dims
 
 ARRAY = Keys("dtype", "shape", dims=None, sig_ndim=None, fill_value=0, attributes={}, conventions={})
 RANK = Keys(companion=False, main=None)  # of an array beside others
-MOST_AXES = 32  # the limit of the oldest numpy that vfs supports
+MAX_AXES = 32  # the limit of the oldest numpy that vfs supports
 _OURS = ("vfs", "_ARRAY_DIMENSIONS")  # attributes that the hierarchy writes itself
 
 
@@ -86,8 +86,8 @@ def common(path: str, group: Mapping[str, Any], files: Files, lost: tuple[Absenc
     stored = dtype(members["dtype"])
     sizes = members["shape"].integers()
     shape = tuple(sizes.tolist())
-    if len(shape) > MOST_AXES:
-        members["shape"].fail(f"expected at most {MOST_AXES} axes, found {len(shape)}")
+    if len(shape) > MAX_AXES:
+        members["shape"].fail(f"expected at most {MAX_AXES} axes, found {len(shape)}")
     if math.prod(max(1, n) for n in shape) * stored.itemsize > MAX_INTEGER:
         members["shape"].fail(f"an array of {list(shape)} {stored} has more than 2^63 bytes")
     sig_ndim = members["sig_ndim"].integer(0, len(shape)) if "sig_ndim" in members else min(2, len(shape))

@@ -31,7 +31,7 @@ FRAMES = Keys(
 )
 PIECE = Keys("origin", "shape", "strides", "first")
 _NOT_RUNNING_ON = ("per_file", "first_frame", "file", "payload", "pieces")
-_MOST_PIECES = 1 << 16
+_MAX_PIECES = 1 << 16
 _FAR = 1 << 48  # bytes: more than any file has, and far below where sums overflow
 
 
@@ -184,8 +184,8 @@ def _pieces(value: Value, sig: tuple[int, ...], held: int) -> np.ndarray:
     """
     k = len(sig)
     given = value.items()
-    if not 1 <= len(given) <= _MOST_PIECES:
-        value.fail(f"expected 1 to {_MOST_PIECES:,} pieces, found {len(given):,}")
+    if not 1 <= len(given) <= _MAX_PIECES:
+        value.fail(f"expected 1 to {_MAX_PIECES:,} pieces, found {len(given):,}")
     rows = np.zeros((len(given), 3 * k + 2), np.int64)
     for row, piece in zip(rows, given, strict=True):
         members = piece.members(PIECE)

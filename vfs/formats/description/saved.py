@@ -20,7 +20,7 @@ from vfs.model.stored import Saved as SavedSet
 
 SAVED = Keys("vfs", "format", "files", options={})
 MASKS = Keys("masks", dtype=None)
-_MOST_IMAGE = 1 << 20  # most numbers of a correction that is written in the description itself
+_MAX_IMAGE = 1 << 20  # most numbers of a correction that is written in the description itself
 
 
 def saved(members: Members, folder: DescribedFolder) -> SavedSet:
@@ -101,8 +101,8 @@ def _image(value: Value, folder: DescribedFolder) -> Any:
         array = np.array(value.value)
     except (ValueError, OverflowError):  # rows of different lengths
         value.expected("numbers in rows of equal length")
-    if array.dtype.kind not in "biuf" or array.size > _MOST_IMAGE:
-        value.expected(f"a list of at most {_MOST_IMAGE:,} numbers or the name of a file")
+    if array.dtype.kind not in "biuf" or array.size > _MAX_IMAGE:
+        value.expected(f"a list of at most {_MAX_IMAGE:,} numbers or the name of a file")
     return array
 
 

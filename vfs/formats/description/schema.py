@@ -23,8 +23,8 @@ from vfs.model.sources import Sources
 
 # Most bytes of a document: room for 150,000 blocks. A parsed document takes up to 30 times as much
 # memory, a table little more than its size
-MOST_BYTES = 16 << 20
-MOST_LEVELS = 32  # most levels of nesting
+MAX_BYTES = 16 << 20
+MAX_LEVELS = 32  # most levels of nesting
 MAX_INTEGER = (1 << 63) - 1
 
 
@@ -209,12 +209,12 @@ def load(sources: Sources, path: str) -> Value:
         SourceError: it cannot be read.
     """
     size = int(Files.stat(sources, [path]).sizes[0])
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         raise FormatError(
-            f'{path}: has {size:,} bytes, expected at most {MOST_BYTES:,}; put many blocks into a table ("table":'
+            f'{path}: has {size:,} bytes, expected at most {MAX_BYTES:,}; put many blocks into a table ("table":'
             ' "blocks.npz")'
         )
-    data = read_at(sources, path, MOST_BYTES, short_ok=True)
+    data = read_at(sources, path, MAX_BYTES, short_ok=True)
     deep = False
     try:
         value = json.loads(data.decode("utf-8-sig"), object_pairs_hook=_object)
@@ -230,14 +230,14 @@ def load(sources: Sources, path: str) -> Value:
             f"{path}: expected JSON with numbers of at most 64 bits, found one of thousands of digits"
         ) from None
     if deep or not _shallow(value):
-        raise FormatError(f"{path}: expected at most {MOST_LEVELS} levels of nesting")
+        raise FormatError(f"{path}: expected at most {MAX_LEVELS} levels of nesting")
     return Value(path, "", value)
 
 
 def _shallow(value: Any) -> bool:
-    """Return True if a document is at most `MOST_LEVELS` deep, so that recursive functions can walk it."""
+    """Return True if a document is at most `MAX_LEVELS` deep, so that recursive functions can walk it."""
     level = [value] if isinstance(value, dict | list) else []
-    for _ in range(MOST_LEVELS):
+    for _ in range(MAX_LEVELS):
         level = [
             inner
             for outer in level

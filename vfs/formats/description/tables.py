@@ -25,8 +25,8 @@ from vfs.formats.description.schema import MAX_INTEGER, nearest
 from vfs.formats.headers import npy_header, read_at
 from vfs.model.sources import Sources
 
-_MOST_ROWS = 1 << 23
-_MOST_BYTES = 1 << 29  # of a table as int64, and of a .csv file; sorting the blocks takes five times as much memory
+_MAX_ROWS = 1 << 23
+_MAX_BYTES = 1 << 29  # of a table as int64, and of a .csv file; sorting the blocks takes five times as much memory
 _HEADER = 1 << 16  # most bytes of a column's header
 
 
@@ -79,16 +79,16 @@ def _check_names(path: str, names: list[str], ndim: int) -> None:
 
 
 def _check_size(path: str, rows: int, width: int) -> None:
-    if rows > _MOST_ROWS or rows * width * 8 > _MOST_BYTES:
+    if rows > _MAX_ROWS or rows * width * 8 > _MAX_BYTES:
         raise FormatError(
             f"{path}: has {rows:,} rows of {width} columns; expected at most"
-            f" {min(_MOST_ROWS, _MOST_BYTES // (8 * width)):,}"
+            f" {min(_MAX_ROWS, _MAX_BYTES // (8 * width)):,}"
         )
 
 
 def _read_csv(sources: Sources, path: str, size: int, ndim: int) -> dict[str, np.ndarray]:
-    if size > _MOST_BYTES:
-        raise FormatError(f"{path}: has {size:,} bytes, expected at most {_MOST_BYTES:,}; a .npz table is smaller")
+    if size > _MAX_BYTES:
+        raise FormatError(f"{path}: has {size:,} bytes, expected at most {_MAX_BYTES:,}; a .npz table is smaller")
     data = np.frombuffer(read_at(sources, path, size, short_ok=True), np.uint8)
     head = data[: 64 * 1024].tobytes().removeprefix(b"\xef\xbb\xbf")
     line = head.partition(b"\n")[0]

@@ -34,7 +34,7 @@ _DTYPES = {
 _COLOURS = (8, 23)  # four bytes a pixel
 _HALVES = (5, 27, 28)  # Fourier transforms of which about half is stored, see vfs.formats.dm.transforms
 _SQUARE = 5
-_MOST_AXES = 8
+_MAX_AXES = 8
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def _image(path: str, number: int, tags: Mapping[str, Any], order: Literal["<", 
             f"{where} has pixels of type {str(kind)[:20]!r}; expected one of {', '.join(map(str, _DTYPES))}"
         )
     values = list(sizes.values())[::-1] if isinstance(sizes, dict) else []
-    if not 1 <= len(values) <= _MOST_AXES or not all(isinstance(n, int) and n > 0 for n in values):
-        raise FormatError(f"{where} has dimensions {str(values)[:60]}; expected one to {_MOST_AXES} positive numbers")
+    if not 1 <= len(values) <= _MAX_AXES or not all(isinstance(n, int) and n > 0 for n in values):
+        raise FormatError(f"{where} has dimensions {str(values)[:60]}; expected one to {_MAX_AXES} positive numbers")
     dtype = np.dtype(_DTYPES[kind]).newbyteorder(order)
     halves = _halves(where, kind, values, dtype) if kind in _HALVES else None
     coloured = kind in _COLOURS

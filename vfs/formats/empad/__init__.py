@@ -51,7 +51,7 @@ _NAMED = re.compile(r"(?:scan_x(\d{1,6})_y(\d{1,6})|series_x(\d{1,9}))\.raw", re
 _OLD_VIEWS = [
     f"iom_measurements/optics{mark}get_full_scan_field_of_view" for mark in "./"
 ]  # text with lengths along two axes, m
-_MOST_XML = 100  # XML files of a folder that are searched for the one that names a raw file
+_MAX_XML = 100  # XML files of a folder that are searched for the one that names a raw file
 
 
 def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
@@ -143,7 +143,7 @@ def _xml_of(sources: Sources, raw: str) -> tuple[str, Element, FormatError | Non
         others = [other for other in sources.names(dirname(raw)) if other.lower().endswith(".xml")]
     except SourceError:
         return None  # the folder may allow opening files but not listing them
-    for other in sorted(others, key=natural)[:_MOST_XML]:
+    for other in sorted(others, key=natural)[:_MAX_XML]:
         path = beside(raw, other)
         try:
             root = parse_xml(read_side_file(sources, path), path)

@@ -37,12 +37,12 @@ from vfs.model.written import Written
 
 _BLOCK = 2880  # bytes
 _CARD = 80  # bytes
-_MOST_HEADER = 4096 * _BLOCK
+_MAX_HEADER = 4096 * _BLOCK
 _TYPES = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
 _TURNED = {8: ("i1", -128), 16: (">u2", 1 << 15), 32: (">u4", 1 << 31), 64: (">u8", 1 << 63)}
 _TEXT = re.compile(r"'((?:[^']|'')*)'")
 _UNITS = (b"XTENSION", b"SIMPLE  ")  # with which a unit begins
-_MOST_AXES = 16
+_MAX_AXES = 16
 _OF_TABLES = re.compile(
     r"Z(IMAGE|TENSION|SIMPLE|EXTEND|CMPTYPE|BITPIX|N?AXIS\d*|TILE\d+|NAME\d+|VAL\d+|QUANTIZ|DITHER0|PCOUNT|GCOUNT)"
     r"|Z?(DATASUM|HECKSUM)|T(FIELDS|TYPE\d+|FORM\d+|HEAP|SCAL\d+|ZERO\d+|NULL\d+|UNIT\d+|DIM\d+)"
@@ -200,7 +200,7 @@ def _header(sources: Sources, path: str, at: int) -> tuple[dict[str, Value], int
         FormatError: it does not end.
     """
     cards: dict[str, Value] = {}
-    for begin in range(at, at + _MOST_HEADER, _BLOCK):
+    for begin in range(at, at + _MAX_HEADER, _BLOCK):
         block = sources.read(path, begin, _BLOCK)
         if len(block) < _BLOCK:
             return None
@@ -211,7 +211,7 @@ def _header(sources: Sources, path: str, at: int) -> tuple[dict[str, Value], int
                 return cards, begin + _BLOCK
             if card[8:10] == "= " and len(cards) < 1 << 16:
                 cards.setdefault(name, _value(card[10:]))
-    raise FormatError(f"{path}: expected a header with END at byte {at:,}, found none in {_MOST_HEADER:,} bytes")
+    raise FormatError(f"{path}: expected a header with END at byte {at:,}, found none in {_MAX_HEADER:,} bytes")
 
 
 def _shape(path: str, cards: dict[str, Value], at: int) -> tuple[tuple[int, ...], int]:
@@ -224,7 +224,7 @@ def _shape(path: str, cards: dict[str, Value], at: int) -> tuple[tuple[int, ...]
         FormatError: the header does not say them.
     """
     bits, axes = cards.get("BITPIX"), cards.get("NAXIS")
-    if type(axes) is int and 0 <= axes <= _MOST_AXES and type(bits) is int and bits in _TYPES:
+    if type(axes) is int and 0 <= axes <= _MAX_AXES and type(bits) is int and bits in _TYPES:
         sizes = [cards.get(f"NAXIS{k}") for k in range(axes, 0, -1)]
         shape = tuple(size for size in sizes if type(size) is int and size >= 0)
         if len(shape) == axes and math.prod(shape) * abs(bits) // 8 < _MAX_FILE_BYTES:
@@ -315,7 +315,7 @@ def _special(sources: Sources, path: str, end: int, at: int, size: int) -> bool:
     Args:
         end: byte behind the data of the last unit.
     """
-    if (size - at) % _BLOCK or size - at > _MOST_HEADER:
+    if (size - at) % _BLOCK or size - at > _MAX_HEADER:
         return False
     fill, data = sources.read(path, end, at - end), sources.read(path, at, size - at)
     return (

@@ -31,8 +31,8 @@ _METHODS = ("RICE_1", "RICE_ONE", "GZIP_1", "GZIP_2", "NOCOMPRESS")
 _DITHERS = {"SUBTRACTIVE_DITHER_1": 1, "SUBTRACTIVE_DITHER_2": 2}
 _ZERO = -2147483646  # that stands for 0 with SUBTRACTIVE_DITHER_2
 _RANDOM = 10_000  # numbers of the series
-_MOST_TABLE = 1 << 28  # bytes
-_MOST_TILE = 1 << 31  # elements
+_MAX_TABLE = 1 << 28  # bytes
+_MAX_TILE = 1 << 31  # elements
 _AS_METHOD, _GZIPPED, _PLAIN = range(3)
 _COLUMNS = {"COMPRESSED_DATA": _AS_METHOD, "GZIP_COMPRESSED_DATA": _GZIPPED, "UNCOMPRESSED_DATA": _PLAIN}
 
@@ -247,11 +247,11 @@ def read_tiled(sources: Sources, path: str, cards: Cards, at: int, size: int) ->
         bits not in _TYPES
         or not 0 < axes <= 16
         or min(shape, default=0) < 1
-        or math.prod(tile) > _MOST_TILE
+        or math.prod(tile) > _MAX_TILE
         or rows != tiles
         or width != _whole(cards, "NAXIS1")
         or not columns.keys() & _COLUMNS.keys()
-        or rows * width > _MOST_TABLE
+        or rows * width > _MAX_TABLE
     ):
         raise FormatError(
             f"{path}: expected a table of {max(tiles, 0):,} tiles of a compressed image at byte {at:,}, found"

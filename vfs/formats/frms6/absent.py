@@ -20,7 +20,7 @@ from vfs.model.files import Files
 from vfs.model.stored import Absence
 from vfs.sources.names import basename
 
-_MOST_BLANK = 1_000_000  # most frames that may be missing between files
+_MAX_BLANK = 1_000_000  # most frames that may be missing between files
 _OLDEST = 1_000_000_000  # seconds since 1970
 _BLANK = "shows these frames as blank"
 
@@ -99,7 +99,7 @@ def positions(chosen: Frms6Set, counts: Sequence[FrameCounts]) -> list[int] | No
         first.append(at)
         at, before = at + (max(count, usual) if one.cut else count), number
     blank, stored = first[-1] - sum(held[:-1]), sum(one.stored for one in counts)
-    return first if blank <= _MOST_BLANK and first[-1] <= stored + _MOST_BLANK else None
+    return first if blank <= _MAX_BLANK and first[-1] <= stored + _MAX_BLANK else None
 
 
 def absences(chosen: Frms6Set, counts: Sequence[FrameCounts], first: Sequence[int]) -> tuple[Absence, ...]:

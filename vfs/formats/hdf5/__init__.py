@@ -78,7 +78,7 @@ def sniff(path: str, first_bytes: bytes, sources: Sources) -> bool:
     return any(first_bytes[at : at + 8] == _MARK for at in (0, 512, 1024, 2048)) or first_bytes[:8] == _XMP
 
 
-_MOST_TRIED = 8  # files that are asked whether they lead to all others that are named
+_MAX_TRIED = 8  # files that are asked whether they lead to all others that are named
 
 
 def _naming(sources: Sources, paths: Sequence[str]) -> tuple[str, Survey]:
@@ -90,7 +90,7 @@ def _naming(sources: Sources, paths: Sequence[str]) -> tuple[str, Survey]:
     """
     order = sorted(dict.fromkeys(Files.stat(sources, paths).paths), key=lambda path: "master" not in basename(path))
     found = [(order[0], survey(sources, order[0]))]
-    for path in order[1:_MOST_TRIED]:
+    for path in order[1:_MAX_TRIED]:
         if {*order} <= {found[-1][0], *found[-1][1].files}:
             break
         found.append((path, survey(sources, path)))

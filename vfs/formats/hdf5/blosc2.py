@@ -17,7 +17,7 @@ import numpy as np
 
 _MARK = b"\x9e\xa8b2frame\0"
 _LAYER = b"\xa4b2nd\xd2"
-_MOST_AXES = 8
+_MAX_AXES = 8
 _SPECIAL = {1: 0, 4: 0}  # kinds of chunks without bytes that read as zeros: zeros, and uninitialised ones
 
 
@@ -73,7 +73,7 @@ def _blocks(header: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     at = int.from_bytes(header[at + 6 : at + 10], "big") + 5  # behind the type and the length of the content
     axes = header[at + 2] if at + 2 < len(header) else 0
     end = at + 3 + axes * (9 + 5 + 5) + 3  # lists of axes 64-bit and twice 32-bit numbers
-    if not 1 <= axes <= _MOST_AXES or end > len(header):
+    if not 1 <= axes <= _MAX_AXES or end > len(header):
         raise ValueError("the axes of the Blosc2 frame make no sense")
     lists = at + 3 + 1 + axes * 9
     shapes = []

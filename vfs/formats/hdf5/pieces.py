@@ -18,7 +18,7 @@ from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
 from vfs.model.layout import BlockLayout, BlockTable, FrameLayout, FrameRecord, Layout, Scan
 from vfs.model.stored import Absence
 
-MOST_BLOCKS = 20_000_000
+MAX_BLOCKS = 20_000_000
 _MEANING = frozenset(("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned", "units", "dtype"))
 """Attributes by which the same numbers mean something else."""
 
@@ -284,8 +284,8 @@ def merged(shape: tuple[int, ...], places: Sequence[tuple[StoredData, Blocks]], 
         if any(blocks.pitch[1:] != pitch[1:] for _, blocks in places):
             raise LeftOutError("its pieces differ in the shape they are stored in")
         pitch = (max(blocks.pitch[0] for _, blocks in places), *pitch[1:]) if pitch else pitch
-    if sum(len(blocks.files) for _, blocks in places) > MOST_BLOCKS:
-        raise LeftOutError(f"more than {MOST_BLOCKS:,} pieces")
+    if sum(len(blocks.files) for _, blocks in places) > MAX_BLOCKS:
+        raise LeftOutError(f"more than {MAX_BLOCKS:,} pieces")
     index = {path: n for n, path in enumerate(dict.fromkeys(path for part, _ in places for path in part.files))}
     columns: list[list[np.ndarray]] = [[] for _ in range(7)]
     for part, blocks in places:

@@ -14,7 +14,7 @@ from vfs.formats.hdf5.programs import PROGRAMS
 from vfs.h5.facts import AbsentError, LeftOutError, Lost, Survey
 from vfs.model.stored import Absence
 
-_MOST_GONE = 10  # most missing pieces for each existing one
+_MAX_GONE = 10  # most missing pieces for each existing one
 
 
 def join_numbered(
@@ -67,7 +67,7 @@ def join_numbered(
 
 def _begins_with_1(pieces: Mapping[int, str], begin: int) -> bool:
     """Return True if pieces from 1 to the first one that is there are missing, and not many."""
-    return begin == 1 < min(pieces) < _MOST_GONE * len(pieces)
+    return begin == 1 < min(pieces) < _MAX_GONE * len(pieces)
 
 
 def _joined(pieces: Mapping[int, str], there: Mapping[int, StoredData], begin: int) -> StoredData:
@@ -77,7 +77,7 @@ def _joined(pieces: Mapping[int, str], there: Mapping[int, StoredData], begin: i
         LeftOutError: they cannot be joined.
     """
     first, last = 1 if _begins_with_1(pieces, begin) else min(pieces), max(pieces)
-    if last - first >= _MOST_GONE * len(pieces) + len(pieces):
+    if last - first >= _MAX_GONE * len(pieces) + len(pieces):
         raise LeftOutError(f"its pieces are numbered from {first:,} to {last:,}, and most numbers are missing")
     stacked = dict(zip(there, as_stack([*there.values()]), strict=True))
     parts = [stacked.get(number) for number in range(first, last + 1)]
@@ -89,7 +89,7 @@ def _holes(pieces: Mapping[int, str], how: Numbered) -> dict[str, str]:
     numbers = [0] * _begins_with_1(pieces, how.begin) + sorted(pieces)
     found: dict[str, str] = {}
     for before, after in pairwise(numbers):
-        if after - before > 1 and after - before < _MOST_GONE * len(pieces) + len(pieces):
+        if after - before > 1 and after - before < _MAX_GONE * len(pieces) + len(pieces):
             last = pieces[after].rpartition("/")[2]
             why = f"is not there, but {last if last[-1].isdigit() else pieces[after]} is"
             found |= {how.path(number, pieces[after]): why for number in range(before + 1, after)}

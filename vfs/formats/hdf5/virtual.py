@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vfs.formats.hdf5.pieces import MOST_BLOCKS, Blocks
+from vfs.formats.hdf5.pieces import MAX_BLOCKS, Blocks
 from vfs.h5.facts import LeftOutError, Mapped
 
 
@@ -31,8 +31,8 @@ def placed(blocks: Blocks, mapped: Mapped, itemsize: int, whole: bool, ndim: int
         ends = runs[:, 0] + runs[:, 2]
         first = np.searchsorted(ends, low[:, axis], "right")
         count = np.maximum(0, np.searchsorted(runs[:, 0], high[:, axis], "left") - first)
-        if int(count.sum()) > MOST_BLOCKS:
-            raise LeftOutError(f"a virtual data set of more than {MOST_BLOCKS:,} pieces")
+        if int(count.sum()) > MAX_BLOCKS:
+            raise LeftOutError(f"a virtual data set of more than {MAX_BLOCKS:,} pieces")
         keep = np.repeat(np.arange(len(low)), count)
         run = np.repeat(first, count) + np.arange(len(keep)) - np.repeat(np.cumsum(count) - count, count)
         low, high, row, shift = low[keep], high[keep], row[keep], shift[keep]

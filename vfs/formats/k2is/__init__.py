@@ -58,7 +58,7 @@ _SYNC = b"\xff\xff\x00\x55"
 _FRAME = k2is.BLOCKS * k2is.BYTES  # bytes of a frame in a file
 _FULL = (k2is.BANDS * k2is.HEIGHT, k2is.SECTORS * 256)
 _IMAGE = (0, 1792, 0, 1920)  # y and x that hold the image
-_MOST_SCAN = 1 << 32  # positions
+_MAX_SCAN = 1 << 32  # positions
 _WRONG = {
     k2is.BAD_SYNC: "the sync word FF FF 00 55",
     k2is.BAD_SIZE: "a block of 22,360 bytes of a sector of 1860 × 256 pixels",
@@ -230,8 +230,8 @@ def _scan(path: str, tags: Tags) -> tuple[int, ...]:
         if all(v is None for v in values):
             continue
         if (
-            not all(isinstance(v, int | float) and 1 <= v < _MOST_SCAN for v in values)
-            or values[0] * values[1] > _MOST_SCAN
+            not all(isinstance(v, int | float) and 1 <= v < _MAX_SCAN for v in values)
+            or values[0] * values[1] > _MAX_SCAN
         ):
             raise FormatError(
                 f"{path}: expected the size of a scan in {names[0]!r} and {names[1]!r}, found {str(values)[:60]}"

@@ -25,9 +25,9 @@ from vfs.model.stored import Absence, StoredArray
 from vfs.sources.names import basename, splitext
 
 _BLOCK, _MARK = 0x70, 0x2A
-_MOST_XML = 256 << 20  # bytes
+_MAX_XML = 256 << 20  # bytes
 _XML_HEAD = 13  # bytes before a text
-_MOST_IMAGES = 1 << 16
+_MAX_IMAGES = 1 << 16
 _MAX_FILE_BYTES = 1 << 60  # bytes
 _TO_1970 = 11_644_473_600  # seconds from 1601 to 1970
 _OBJECT = "LMS_Object_File"
@@ -58,7 +58,7 @@ def _text(sources: Sources, path: str, at: int) -> tuple[bytes, int]:
         TruncatedSourceError: the file ends before it does.
     """
     first, size, mark, count = struct.unpack("<IIBI", read_at(sources, path, _XML_HEAD, at))
-    if first != _BLOCK or mark != _MARK or size != 5 + 2 * count or size > _MOST_XML:
+    if first != _BLOCK or mark != _MARK or size != 5 + 2 * count or size > _MAX_XML:
         raise FormatError(
             f"{path}: expected a block of XML at byte {at:,}, found one of {size:,} bytes, {count:,} characters"
         )
@@ -122,8 +122,8 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
     root = _parsed(text, path)
     memories = _memories(sources, path, behind, number(root, "Version") >= 2, int(files.sizes[0]), lost)
     listed = _listed(root)
-    if len(listed) > _MOST_IMAGES:
-        raise FormatError(f"{path}: expected at most {_MOST_IMAGES:,} images")
+    if len(listed) > _MAX_IMAGES:
+        raise FormatError(f"{path}: expected at most {_MAX_IMAGES:,} images")
     made: list[StoredArray] = []
     nodes, places = [*root.iter(STAMPS)], [*_lists_of_stamps(text)]
     lists = {id(node): place for node, place in zip(nodes, places, strict=False)} if len(nodes) == len(places) else {}

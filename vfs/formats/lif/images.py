@@ -19,7 +19,7 @@ from vfs.model.layout import altered
 from vfs.model.metadata import Told
 from vfs.model.stored import StoredArray
 
-_MOST_PLANES = 1 << 24
+_MAX_PLANES = 1 << 24
 _MAX_FILE_BYTES = 1 << 60  # bytes
 _NAMES = {1: "x", 2: "y", 3: "z", 4: "t", 5: "lambda", 6: "rotation", 7: "x2", 8: "t2", 9: "excitation", 10: "m"}
 _PLANE = (1, 2)  # axes that are shown even if they have one element
@@ -115,7 +115,7 @@ def image_of(path: str, name: str, node: Element, size: int, told: Told) -> Leic
         outer, first = _with_channels(outer, channels)
     nav = tuple(axis.length for axis in outer)
     reach = (sum((n - 1) * step for n, step in zip(sig, steps, strict=True)) + 1) * element
-    if math.prod(nav) > _MOST_PLANES or reach > size or any(axis.step % element for axis in inner):
+    if math.prod(nav) > _MAX_PLANES or reach > size or any(axis.step % element for axis in inner):
         raise FormatError(f"{path}: {name}: expected planes of whole elements within its memory, found {nav} of {sig}")
     offsets = np.zeros(1, np.int64)
     for axis in outer:

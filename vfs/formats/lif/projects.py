@@ -25,7 +25,7 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.sources.names import dirname
 
-_MOST_FILES = 1 << 16  # of XML in a project
+_MAX_FILES = 1 << 16  # of XML in a project
 _DEEP = 20  # collections within collections
 _TIFF = (".tif", ".tiff")
 
@@ -58,7 +58,7 @@ def _nodes(
         FormatError: the file is garbled, or collections run in a circle.
         SourceError: it cannot be read.
     """
-    if path in seen or len(seen) >= _MOST_FILES or deep > _DEEP:
+    if path in seen or len(seen) >= _MAX_FILES or deep > _DEEP:
         raise FormatError(f"{path}: expected collections that hold others once, found them run in a circle")
     seen.add(path)
     element = parse_xml(read_side_file(sources, path), path).find("Element")
@@ -117,7 +117,7 @@ def trees_of_project(sources: Sources, path: str) -> dict[str, Any]:
             left.append(str(error))
             continue
         made[file.removeprefix(folder).lstrip("/")] = xml_tree(root)
-        for one in named[: _MOST_FILES - len(waiting)]:
+        for one in named[: _MAX_FILES - len(waiting)]:
             if one not in seen:
                 seen.add(one)
                 waiting.append(one)

@@ -66,7 +66,7 @@ from vfs.model.written import Proof, Written
 from vfs.sources.names import split, splitext
 
 _PROOF = Proof(0, BEGIN, known=True)  # a header begins with MQ1
-_MOST_HDR = 1 << 16  # most bytes of a .hdr file
+_MAX_HDR = 1 << 16  # most bytes of a .hdr file
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?(E[+-]?[0-9]{1,3})?")
 
 
@@ -240,7 +240,7 @@ def _read_hdr(sources: Sources, path: str, named: bool) -> tuple[dict[str, str],
 
     Returns: ({key: value}, True if the line `End` exists, what cannot be understood).
     """
-    text = sources.read(path, 0, _MOST_HDR).decode("latin-1")
+    text = sources.read(path, 0, _MAX_HDR).decode("latin-1")
     if not text.startswith("HDR,"):
         error = FormatError(f"{path}: expected a Merlin header file that begins with 'HDR,', found {text[:16]!r}")
         if named:

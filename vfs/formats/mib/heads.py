@@ -20,9 +20,9 @@ from vfs.model.wording import format_option
 
 _HEAD = 1024  # bytes that are read of every file, enough for the headers of one and of four chips
 _STAMP = 40  # bytes
-_MOST_HEADER = 1 << 20  # most bytes of a header
-_MOST_SIDE = 1 << 20  # most pixels along an axis
-_MOST_BLANK = 1_000_000  # most frames that may be missing between files: sequence numbers have six digits
+_MAX_HEADER = 1 << 20  # most bytes of a header
+_MAX_SIDE = 1 << 20  # most pixels along an axis
+_MAX_BLANK = 1_000_000  # most frames that may be missing between files: sequence numbers have six digits
 _START = re.compile(rb"MQ1,([0-9]{1,18}),((?:[^,\0]*,){5}[^,\0]*),")  # sequence number, fields 2 to 7
 _PLAIN = {"U08": ">u1", "U16": ">u2", "U32": ">u4"}
 
@@ -147,7 +147,7 @@ def parsed(read: Callable[[int], bytes], first_bytes: bytes, path: str) -> tuple
         return start[1], (start[2], b""), common
     # The last field is the counter depth, except in headers of older software; field 2 is the header's size
     size = start[2].partition(b",")[0]
-    most = min(int(size), _MOST_HEADER) if size.isdigit() else 0
+    most = min(int(size), _MAX_HEADER) if size.isdigit() else 0
     text = read(most) if most > len(first_bytes) else first_bytes
     before, _, depth = text[:most].partition(b"\0")[0].rstrip(b", \r\n").rpartition(b",")
     common = (
@@ -168,14 +168,14 @@ def geometry_of(path: str, words: bytes, last: bytes, hdr: Mapping[str, str]) ->
         raise FormatError(
             f"{path}: expected pixels of type U08, U16, U32 or R64 in the frame header, found {kind[:8]!r}"
         )
-    if not (chips > 0 and 0 < x <= _MOST_SIDE and 0 < y <= _MOST_SIDE):
+    if not (chips > 0 and 0 < x <= _MAX_SIDE and 0 < y <= _MAX_SIDE):
         raise FormatError(
-            f"{path}: expected chips and 1 to {_MOST_SIDE:,} pixels in x and y in the frame header, found"
+            f"{path}: expected chips and 1 to {_MAX_SIDE:,} pixels in x and y in the frame header, found"
             f" {b','.join(fields[1:4])[:40]!r}"
         )
-    if not 64 <= header <= _MOST_HEADER:
+    if not 64 <= header <= _MAX_HEADER:
         raise FormatError(
-            f"{path}: expected a header size of 64 to {_MOST_HEADER:,} bytes in the frame header, found"
+            f"{path}: expected a header size of 64 to {_MAX_HEADER:,} bytes in the frame header, found"
             f" {fields[0][:20]!r}"
         )
     depth = 0
@@ -258,7 +258,7 @@ def first_frames(found: MibFiles, full: np.ndarray, counts: np.ndarray, record: 
         )
     highest, held = begin.item(-1) + counts.item(-1) - 1, int(counts.sum())
     total = highest + 1 - lowest
-    if total > held + _MOST_BLANK or total * record >= 1 << 62:
+    if total > held + _MAX_BLANK or total * record >= 1 << 62:
         raise FormatError(
             f"{found.files.paths[full[-1]]}: frames are numbered {lowest} to {highest}, the files hold {held:,}; a"
             " sequence number looks garbled"

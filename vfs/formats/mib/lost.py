@@ -15,7 +15,7 @@ from vfs.model.stored import Absence
 NUMBER = re.compile(rb"MQ1,([0-9]{1,18}),")
 BEGIN = 24  # bytes of a header that hold its sequence number
 _UNTOLD_FRAMES = 3  # frames of which nobody can tell whether their numbers count
-_MOST_FILES = 16  # files that are looked at for numbers that repeat or go back
+_MAX_FILES = 16  # files that are looked at for numbers that repeat or go back
 _LOOK = 256  # frames of a file with lost ones that are looked at in any case
 _ORDER = 64  # frames of all files whose numbers are looked at when nothing is lost: on a cold disk each is a seek
 
@@ -52,7 +52,7 @@ def out_of_order(stored: StoredFrames) -> tuple[Absence, ...]:
     Such frames are shown in the order of the file: nothing tells whether the number or the place is right.
     """
     files, lines = stored.found.files, []
-    if len(files) > _MOST_FILES or files.sources.far_away:
+    if len(files) > _MAX_FILES or files.sources.far_away:
         return ()
     counted = np.flatnonzero(stored.counts > _UNTOLD_FRAMES).tolist()
     look = max(_UNTOLD_FRAMES, _ORDER // max(1, len(counted)))

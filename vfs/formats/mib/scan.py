@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vfs.errors import FormatError
 
-_MOST_SCAN = 1 << 32  # most positions of a scan
+_MAX_SCAN = 1 << 32  # most positions of a scan
 
 
 class ScanSaid(NamedTuple):
@@ -53,7 +53,7 @@ def scan_said(path: str | None, hdr: Mapping[str, str], stored: int) -> ScanSaid
     line = count_in(hdr, "Frames per Trigger (Number)")
     if y and x:
         behind = line - x if line > x and frames == y * line else 0
-        skip = min(count_in(hdr, "LineSkip") if "LineSkip" in hdr else behind, (_MOST_SCAN - y * x) // y)
+        skip = min(count_in(hdr, "LineSkip") if "LineSkip" in hdr else behind, (_MAX_SCAN - y * x) // y)
         if skip and y * x == (frames if frames in (y * x, y * (x + skip)) else stored):
             skip = 0
         return ScanSaid((y, x), skip, y * (x + skip), True)
@@ -74,9 +74,9 @@ def _positions(path: str | None, hdr: Mapping[str, str]) -> tuple[int, int]:
                 " the .hdr"
             )
     y, x = map(int, scan.values())
-    if y * x > _MOST_SCAN:
+    if y * x > _MAX_SCAN:
         raise FormatError(
-            f"{path}: ScanY {y} × ScanX {x} are too many, expected at most {_MOST_SCAN:,}; open the .mib files by name,"
+            f"{path}: ScanY {y} × ScanX {x} are too many, expected at most {_MAX_SCAN:,}; open the .mib files by name,"
             " without the .hdr"
         )
     return y, x

@@ -48,7 +48,7 @@ from vfs.formats.direct_electron import (
 )
 from vfs.formats.headers import fields, read_at
 from vfs.formats.mrc.extended import Extended, extended_of
-from vfs.formats.mrc.header import HEADER, MOST_EXTENDED, is_marked, order_of
+from vfs.formats.mrc.header import HEADER, MAX_EXTENDED, is_marked, order_of
 from vfs.formats.mrc.pixels import NibbleDecoder, Pixels, flags_of, pixels_of, row_bytes, signed_bytes
 from vfs.formats.mrc.said import TERMS
 from vfs.model.decode import BlockDecoder, Decoder, PlainDecoder
@@ -120,14 +120,14 @@ def _extent(header: np.void, pixels: Pixels, path: str, size: int) -> _Extent:
     count, extended = int(header["nz"]), int(header["nsymbt"])
     start, lines = 1024 + extended, list[str]()
     room, over = divmod(size - 1024, pixels.nbytes)
-    settled = room == count if count else extended % pixels.nbytes or not 0 <= extended < MOST_EXTENDED
+    settled = room == count if count else extended % pixels.nbytes or not 0 <= extended < MAX_EXTENDED
     if extended and room > 0 and not over and settled:
         start, count = 1024, room
         lines.append(
             f"{path}: the header says {extended:,} bytes of extended header (NSYMBT), but its {count:,} sections fill"
             " the file without one: they are read from byte 1,024 on"
         )
-    elif not 0 <= extended < MOST_EXTENDED:
+    elif not 0 <= extended < MAX_EXTENDED:
         raise FormatError(f"{path}: the header says {extended:,} bytes of extended header (NSYMBT); it looks garbled")
     longer = size - count * pixels.nbytes - 1024
     typed = re.fullmatch(rb"[A-Z0-9]{4}", bytes(header["exttyp"])) is not None

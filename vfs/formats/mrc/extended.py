@@ -151,7 +151,7 @@ _REALS = tuple(
 _TILTED, _PIECES, _STAGE, _MAGNIFIED, _INTENSITY, _DOSE = 1, 2, 4, 8, 16, 32
 _SHORTS = {_TILTED: 1, _PIECES: 3, _STAGE: 2, _MAGNIFIED: 1, _INTENSITY: 1, _DOSE: 2}
 """Flag of SerialEM -> integers of 16 bits that a record has for it, in this order."""
-_MOST_TILTS = 10_000  # sections whose tilts are read when the file is opened
+_MAX_TILTS = 10_000  # sections whose tilts are read when the file is opened
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class Extended:
     def tilts(self) -> str:
         """Name of the companion of the tilts, if each section has another one; else ""."""
         field = next((one for one in self.told if one.name in ("alpha_tilt", serialem.TILT)), None)
-        if field is None or not 1 < self.count <= _MOST_TILTS:
+        if field is None or not 1 < self.count <= _MAX_TILTS:
             return ""
         try:
             raw = read_at(self.files.sources, self.files.paths[0], self.count * self.size, 1024)

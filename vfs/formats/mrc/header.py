@@ -43,7 +43,7 @@ IMOD_STAMP = 1146047817
 MODES = {0: "i1", 1: "i2", 2: "f4", 3: "i2", 4: "c8", 6: "u2", 7: "i4", 12: "f2", 16: "u1"}
 """dtype of each mode. Not in this table is 101: two pixels of 4 bits per byte. A pixel of mode 3 is a pair
 (re, im), one of mode 16 red, green and blue. Mode 7 is none of the standard, but some programs write it."""
-MOST_EXTENDED = 1 << 30  # bytes of an extended header: more are garbled
+MAX_EXTENDED = 1 << 30  # bytes of an extended header: more are garbled
 _MAX_SIZES = (1 << 26, 1 << 26, 1 << 31)  # columns, rows, sections: a header with more is garbled
 
 
@@ -70,7 +70,7 @@ def order_of(first_bytes: bytes) -> Literal["<", ">"] | None:
                 least <= n <= most for n, most, least in zip(sizes, _MAX_SIZES, (1, 1, 0 if marked else 1), strict=True)
             )
             and int(header["mode"]) in (*MODES, 101)
-            and (marked or 0 <= header["nsymbt"] < MOST_EXTENDED)
+            and (marked or 0 <= header["nsymbt"] < MAX_EXTENDED)
         ):
             found[order] = math.prod(sizes)
     stamp = stamps.get(first_bytes[212:214])

@@ -52,10 +52,10 @@ _MAP = b"ND2 FILEMAP SIGNATURE NAME 0001!"
 _FRAME = re.compile(rb"ImageDataSeq\|(\d{1,12})!")
 _TIME = 8  # bytes of the time before a frame
 _LONGEST_NAME = 1 << 16
-_MOST_MAP = 1 << 30  # bytes
-_MOST_CHUNK = 64 << 20  # bytes of metadata
-_MOST_SHOWN = 4 << 20  # bytes of a chunk that `original` shows
-_MOST_SIDE = 1 << 24
+_MAX_MAP = 1 << 30  # bytes
+_MAX_CHUNK = 64 << 20  # bytes of metadata
+_MAX_SHOWN = 4 << 20  # bytes of a chunk that `original` shows
+_MAX_SIDE = 1 << 24
 _REAL = 2
 _KINDS = {0: "i", 1: "u", _REAL: "f"}
 """`ePixelType`: integers with a sign, integers without, real numbers."""
@@ -146,7 +146,7 @@ def _mapped(sources: Sources, path: str, size: int) -> dict[bytes, _Chunk] | Non
     if len(head) < _CHUNK.size:
         raise FormatError(f"{path}: expected the map of chunks at byte {at:,}, the file has {size:,} bytes")
     magic, name, nbytes = _CHUNK.unpack(head)
-    if magic != _MAGIC or name > _LONGEST_NAME or nbytes > min(_MOST_MAP, size):
+    if magic != _MAGIC or name > _LONGEST_NAME or nbytes > min(_MAX_MAP, size):
         raise FormatError(f"{path}: expected the map of chunks at byte {at:,}, found {head[:8]!r}")
     data = read_at(sources, path, name + nbytes, at + _CHUNK.size)
     if not data.startswith(_MAP):
@@ -197,8 +197,8 @@ class _Metadata:
             chunk = self.chunks.get(key.encode())
             if chunk is not None:
                 behind = _data(self.sources, self.path, chunk, key.encode())
-                if chunk.size > _MOST_CHUNK:
-                    raise FormatError(f"{self.path}: expected {key} of at most {_MOST_CHUNK:,} bytes")
+                if chunk.size > _MAX_CHUNK:
+                    raise FormatError(f"{self.path}: expected {key} of at most {_MAX_CHUNK:,} bytes")
                 return inside(read_tree(read_at(self.sources, self.path, chunk.size, behind), self.path), level)
         return {}
 
@@ -269,7 +269,7 @@ def _frame(path: str, attributes: Tree, metadata: Tree) -> _FrameForm:
     stored = _stored(attributes)
     element = stored.itemsize if stored is not None else 1
     row = row or width * parts * element
-    sides = all(0 < n < _MOST_SIDE for n in (height, width, parts))
+    sides = all(0 < n < _MAX_SIDE for n in (height, width, parts))
     if stored is None or not sides or row < width * parts * element or row % element or row >= 1 << 40:
         told = ", ".join(f"{name} {str(n)[:20]}" for name, n in zip(names, numbers, strict=True))
         raise FormatError(f"{path}: expected the size and the type of frames in ImageAttributes, found {told}")
@@ -435,7 +435,7 @@ def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
             continue
         if number.isdecimal() and int(number):
             later += 1
-        elif name.startswith("CustomData|") or chunk.size > _MOST_SHOWN:  # arrays with a number for each frame
+        elif name.startswith("CustomData|") or chunk.size > _MAX_SHOWN:  # arrays with a number for each frame
             left.append(f"{name}: {chunk.size:,} bytes")
         else:
             try:

@@ -23,7 +23,7 @@ _NUMBERS = {1: "<?", 2: "<i", 3: "<I", 4: "<q", 5: "<Q", 6: "<d", 7: "<Q"}
 _TEXT, _BYTES, _LEVEL, _PACKED = 8, 9, 11, 76
 _DEEPEST = 64  # levels
 _MAX_UNPACKED_BYTES = 64 << 20  # bytes of entries that were compressed
-_MOST_BYTES = 4096  # longest row of bytes that is shown
+_MAX_BYTES = 4096  # longest row of bytes that is shown
 
 Tree = dict[str, Any]
 
@@ -82,7 +82,7 @@ def _value(data: bytes, kind: int, begin: int, at: int, depth: int) -> tuple[Any
         return data[at:end].decode("utf-16-le"), end + 2
     if kind == _BYTES:
         (size,) = struct.unpack_from("<Q", data, at)
-        return list(data[at + 8 : at + 8 + min(size, _MOST_BYTES)]), at + 8 + size
+        return list(data[at + 8 : at + 8 + min(size, _MAX_BYTES)]), at + 8 + size
     if kind == _LEVEL:
         entries, size = struct.unpack_from("<IQ", data, at)
         if not at + 12 - begin <= size <= len(data) - begin:  # with fewer, it would be read again and again

@@ -65,10 +65,10 @@ _ORDER = {"row": 0, "column": 1, "position": 2, "time": 3, "channel": 5, "z": 6}
 _OTHERS = 4  # place of axes that the reader does not know
 _DIMS = {"time": "t", "channel": "c"}
 _SUMMARY = 2_355_492  # mark before the length of the summary
-_MOST_INDEX = 1 << 30  # bytes: eight million planes
-_MOST_CHANNELS = 256  # of which the metadata of a plane are read
-_MOST_SHOWN = 1024  # planes whose metadata `original` reads
-_MOST_TEXT = 16 << 20  # bytes of the metadata of a plane
+_MAX_INDEX = 1 << 30  # bytes: eight million planes
+_MAX_CHANNELS = 256  # of which the metadata of a plane are read
+_MAX_SHOWN = 1024  # planes whose metadata `original` reads
+_MAX_TEXT = 16 << 20  # bytes of the metadata of a plane
 
 
 class _PlaneKind(NamedTuple):
@@ -162,7 +162,7 @@ def _kind(plane: _Plane, path: str) -> _PlaneKind:
 
 def _json(sources: Sources, path: str, at: int, nbytes: int) -> dict[str, Any]:
     """Read metadata; {} if they cannot be understood, for the pixels do not need them."""
-    if not 0 < nbytes <= _MOST_TEXT:
+    if not 0 < nbytes <= _MAX_TEXT:
         return {}
     try:
         found = json.loads(read_at(sources, path, nbytes, at))
@@ -240,7 +240,7 @@ def _told(
         planes: path of the file, first byte and bytes of the metadata of a plane of each channel.
         attrs: attributes of the array.
     """
-    each = [_json(sources, path, at, size) for path, at, size in islice(planes.values(), _MOST_CHANNELS)]
+    each = [_json(sources, path, at, size) for path, at, size in islice(planes.values(), _MAX_CHANNELS)]
     drawn = _drawn(sources, settings)
     channels = channels_of([*planes], attrs["summary"], drawn, each) if "channel" in kind.axes else []
     same = same_for_all(attrs["first_plane"], kind.axes, channels)
@@ -257,8 +257,8 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     """
     index = paths[0]
     size = sources.state(index).size
-    if size > _MOST_INDEX:
-        raise FormatError(f"{index}: expected an index of at most {_MOST_INDEX:,} bytes, found {size:,}")
+    if size > _MAX_INDEX:
+        raise FormatError(f"{index}: expected an index of at most {_MAX_INDEX:,} bytes, found {size:,}")
     planes, cut = _entries(sources.read(index, 0, size), index)
     if not planes:
         raise (TruncatedSourceError if cut else FormatError)(f"{index}: expected entries of planes, found none")
@@ -337,7 +337,7 @@ def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
     made: dict[str, Any] = {"summary": _summary(sources, sources.join(folder, planes[0].file))} if planes else {}
     said = [
         {"axes": one.axes, "metadata": _json(sources, sources.join(folder, one.file), *one.place[5:7])}
-        for one in planes[:_MOST_SHOWN]
+        for one in planes[:_MAX_SHOWN]
     ]
     more = len(planes) - len(said)
     left = {"left_out": [f"metadata of {more:,} more planes"]} if more else {}

@@ -29,9 +29,9 @@ PER_PLANE = {
 """Name of a companion -> attribute of `Plane`, and the unit that it is given in."""
 _UNITS = {"DeltaT": "s", "ExposureTime": "s", "PinholeSize": "µm", "Wavelength": "nm"}
 """Attribute -> its unit where none stands beside it. Others have none: positions are in a frame of reference."""
-_MOST_PLANES = 10_000
+_MAX_PLANES = 10_000
 """Most planes that are compared; of more, nothing is said of the image by its planes."""
-_MOST_CHANNELS = 1000
+_MAX_CHANNELS = 1000
 
 
 def local(element: Element) -> str:
@@ -82,9 +82,9 @@ def quantity(element: Element | None, name: str, unit: str) -> float | None:
 
 def attrs_of(root: Element, image: Element, pixels: Element) -> dict[str, Any]:
     """Return what the document says of an image besides its name and date, and under `channels` of each channel."""
-    channels = list(islice(children(pixels, "Channel"), _MOST_CHANNELS))
-    planes = list(islice(children(pixels, "Plane"), _MOST_PLANES + 1))
-    planes = planes if len(planes) <= _MOST_PLANES else []
+    channels = list(islice(children(pixels, "Channel"), _MAX_CHANNELS))
+    planes = list(islice(children(pixels, "Plane"), _MAX_PLANES + 1))
+    planes = planes if len(planes) <= _MAX_PLANES else []
     exposures = _exposures(planes)
     instrument = _referred(root, image, "Instrument", "InstrumentRef")
     of_channels = {

@@ -37,8 +37,8 @@ from vfs.model.written import Written
 from vfs.sources.names import basename, split
 
 _MASTER = re.compile(r"(.+)_master_(\d+)\.(json|raw)", re.IGNORECASE)
-_MOST_BLANK = 1000  # positions for each frame that is stored
-_MOST_GAPS = 1 << 16
+_MAX_BLANK = 1000  # positions for each frame that is stored
+_MAX_GAPS = 1 << 16
 
 
 class _FrameRun(NamedTuple):
@@ -136,8 +136,8 @@ def _runs(files: Files, file: int, size: int) -> list[_FrameRun]:
         made.append(_FrameRun(file, at, low + 1 - at, number))
         if low + 1 >= count:
             return made
-        if len(made) >= _MOST_GAPS:
-            raise FormatError(f"{files.paths[file]}: expected frames with few gaps, found more than {_MOST_GAPS:,}")
+        if len(made) >= _MAX_GAPS:
+            raise FormatError(f"{files.paths[file]}: expected frames with few gaps, found more than {_MAX_GAPS:,}")
         at = low + 1
         before, number = number + low - made[-1].record, _frame_number(files, file, at, size)
         if number <= before or behind < number:
@@ -171,9 +171,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     expected = said.get("Frames in File")
     count = max(run.frame + run.records for _, run in runs)
     stored = sum(run.records for _, run in runs)
-    if count > _MOST_BLANK * stored:
+    if count > _MAX_BLANK * stored:
         raise FormatError(f"{names[0]}: expected frames with numbers near {first:,}, found one {count:,} later")
-    if isinstance(expected, int) and count < expected <= _MOST_BLANK * stored:
+    if isinstance(expected, int) and count < expected <= _MAX_BLANK * stored:
         count = expected
     written = Written(count if count == expected else None, over=_over(runs, record))
     last = {module: k for k, (module, *_) in enumerate(data_files)}.values()

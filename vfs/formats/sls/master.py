@@ -35,8 +35,8 @@ RECORD = np.dtype(
 )
 _TYPES = {8: "u1", 16: "<u2", 32: "<u4"}
 _OPEN = 4294967295  # a border of a region of interest that is not set
-_MOST_MODULES = 4096
-_MOST_SIDE = 1 << 16
+_MAX_MODULES = 4096
+_MAX_SIDE = 1 << 16
 
 
 class ModulePart(NamedTuple):
@@ -117,7 +117,7 @@ def detector_of(path: str, said: dict[str, Any]) -> SlsDetector:
     kind = str(said["Detector Type"])
     grid, module, bits = _pair(said, "Geometry"), _pair(said, "Pixels"), said.get("Dynamic Range", 16)
     size = said.get("Image Size", said.get("Image Size in bytes"))
-    if not (0 < math.prod(grid) <= _MOST_MODULES and all(0 < n <= _MOST_SIDE for n in module) and bits in _TYPES):
+    if not (0 < math.prod(grid) <= _MAX_MODULES and all(0 < n <= _MAX_SIDE for n in module) and bits in _TYPES):
         raise FormatError(
             f"{path}: expected Geometry, Pixels and a Dynamic Range of 8, 16 or 32 bits, found"
             f" {grid[1]} × {grid[0]} modules of {module[1]} × {module[0]} pixels, {str(bits)[:20]} bits"

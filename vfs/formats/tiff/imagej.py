@@ -20,10 +20,10 @@ from vfs.model.channels import Channel, real
 from vfs.model.metadata import Term
 
 _COUNTS, _PIECES = 50838, 50839
-_MOST_HEAD = 804  # bytes of the list of kinds
-_MOST_PIECES = 1 << 20
+_MAX_HEAD = 804  # bytes of the list of kinds
+_MAX_PIECES = 1 << 20
 _MAX_PIECE_BYTES = 1 << 16  # bytes of a piece that is read
-_MOST_LABELS = 1 << 12
+_MAX_LABELS = 1 << 12
 _LUT = 768  # bytes of a table of colours
 _LINE = re.compile(r"^(\w+)=(.*?)\s*$", re.M)
 
@@ -52,13 +52,13 @@ def _pieces(found: Structure) -> dict[str, list[bytes]]:
         struct.error: they are garbled.
     """
     counts, field = found.tags.get(_COUNTS), found.tags.get(_PIECES)
-    if counts is None or field is None or counts.type != 4 or not 2 <= counts.length <= _MOST_PIECES:
+    if counts is None or field is None or counts.type != 4 or not 2 <= counts.length <= _MAX_PIECES:
         return {}
     if not within(found.size, counts) or not within(found.size, field):
         return {}
     reader = Reader(found.sources, found.path)
     head, *sizes = reader.numbers(counts).tolist()
-    if not 12 <= head <= min(_MOST_HEAD, field.length) or reader.read(field.at, 4) not in (b"IJIJ", b"JIJI"):
+    if not 12 <= head <= min(_MAX_HEAD, field.length) or reader.read(field.at, 4) not in (b"IJIJ", b"JIJI"):
         return {}
     kinds = struct.iter_unpack(found.order + "4sI", reader.read(field.at + 4, (head - 4) // 8 * 8))
     at, end, k = field.at + head, field.at + field.length, 0
@@ -66,7 +66,7 @@ def _pieces(found: Structure) -> dict[str, list[bytes]]:
     for letters, count in kinds:
         name = (letters if found.order == ">" else letters[::-1]).decode("latin-1")
         for size in sizes[k : k + count]:
-            wanted = name in ("rang", "luts") or (name == "labl" and count <= _MOST_LABELS)
+            wanted = name in ("rang", "luts") or (name == "labl" and count <= _MAX_LABELS)
             if wanted and size <= _MAX_PIECE_BYTES and at + size <= end:
                 made.setdefault(name, []).append(reader.read(at, size))
             at += size

@@ -17,7 +17,7 @@ from vfs.formats.tiff_structure.pages import PageTable
 
 _COLOUR_MAP = 320
 _MAX_COLOURS = 256  # colours: those of pixels of 8 bits
-_MOST_PAGES = 1000  # pages whose colours are compared
+_MAX_PAGES = 1000  # pages whose colours are compared
 
 
 def colours_of(
@@ -37,7 +37,7 @@ def colours_of(
         return {}
     readers: dict[int, Reader] = {}
     first: np.ndarray | None = None
-    for row in there[:: -(-len(there) // _MOST_PAGES)].tolist():
+    for row in there[:: -(-len(there) // _MAX_PAGES)].tolist():
         file = table.file[row]
         if file not in readers:
             readers = {file: Reader(table.sources, table.paths[file])}

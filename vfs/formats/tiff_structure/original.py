@@ -14,10 +14,10 @@ from vfs.formats.tiff_structure.headers import header_of, quiet, tifffile
 from vfs.model.sources import Sources
 from vfs.sources.names import basename
 
-_MOST_PAGES = 64
-_MOST_BYTES = 1 << 20  # of a tag
-_MOST_VALUES = 4096  # of a tag of numbers
-_MOST_HEX = 4096  # bytes of a tag that are neither text nor known
+_MAX_PAGES = 64
+_MAX_BYTES = 1 << 20  # of a tag
+_MAX_VALUES = 4096  # of a tag of numbers
+_MAX_HEX = 4096  # bytes of a tag that are neither text nor known
 
 
 def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
@@ -53,13 +53,13 @@ def original(paths: Sequence[str], sources: Sources) -> dict[str, Any]:
 
 def _pages(file: Any, left: list[str]) -> Iterator[Any]:
     """Yield the first pages."""
-    for number in range(_MOST_PAGES + 1):
+    for number in range(_MAX_PAGES + 1):
         try:
             page = file.pages[number]
         except IndexError:
             return
-        if number == _MOST_PAGES:
-            left.append(f"tags of the pages from number {_MOST_PAGES} on")
+        if number == _MAX_PAGES:
+            left.append(f"tags of the pages from number {_MAX_PAGES} on")
         else:
             yield page
 
@@ -68,7 +68,7 @@ def _tags(page: Any, where: str, path: str, left: list[str]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for tag in page.tags:
         name = tag.name if not tag.name.isdigit() else str(tag.code)
-        if tag.valuebytecount > _MOST_BYTES:
+        if tag.valuebytecount > _MAX_BYTES:
             left.append(f"{where}{name}: {tag.valuebytecount:,} bytes")
             continue
         try:
@@ -76,9 +76,9 @@ def _tags(page: Any, where: str, path: str, left: list[str]) -> dict[str, Any]:
         except Exception as error:  # of one tag that is garbled
             left.append(f"{where}{name}: {' '.join(str(error).split())[:100]}")
             continue
-        if isinstance(value, tuple | np.ndarray) and len(value) > _MOST_VALUES:
+        if isinstance(value, tuple | np.ndarray) and len(value) > _MAX_VALUES:
             left.append(f"{where}{name}: {len(value):,} values")
-        elif isinstance(value, bytes) and len(value) > _MOST_HEX and _text(value) is None:
+        elif isinstance(value, bytes) and len(value) > _MAX_HEX and _text(value) is None:
             left.append(f"{where}{name}: {len(value):,} bytes")
         else:
             made[name] = _fractions(value) if tag.dtype in (5, 10) else _plain(value)

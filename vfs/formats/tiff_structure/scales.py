@@ -34,7 +34,7 @@ from vfs.model.units import spelled
 _MAX_CHARACTERS = 1 << 16  # most characters of a description that is searched
 _RESOLUTIONS = {"x": 282, "y": 283}
 _RESOLUTION_UNIT = 296
-_MOST_DOTS = 4800  # per inch
+_MAX_DOTS = 4800  # per inch
 _USUAL_DOTS = (72, 90, 96, 120, 150, 180, 200, 240, 300, 360, 400, 600, 720, 1200, 2400, 4800)  # per inch
 DERIVED = "camera length, dots of the detector, and the wavelength that follows from the voltage"
 """Where steps in a diffraction pattern come from that no entry of a file has."""
@@ -171,7 +171,7 @@ def _of_a_screen(x: float, y: float, unit: str) -> bool:
     254 per inch are pixels of 0.1 mm.
     """
     if unit == "inch":
-        return all(n <= _MOST_DOTS and abs(n - round(n)) < 1e-6 for n in (x, y))
+        return all(n <= _MAX_DOTS and abs(n - round(n)) < 1e-6 for n in (x, y))
     if unit == "cm":
         return x == y == 1 or all(any(abs(n * 2.54 - dots) < 0.03 for dots in _USUAL_DOTS) for n in (x, y))
     return False

@@ -63,7 +63,7 @@ HEADER = np.dtype(
     ]
 )
 
-_MOST_BLANK = 1_000_000  # most frames that may be missing between files
+_MAX_BLANK = 1_000_000  # most frames that may be missing between files
 _BLANK = "shows these frames as blank"
 _NUMBER = re.compile(r"_(\d+)(\.tvips)$", re.IGNORECASE)
 
@@ -161,7 +161,7 @@ def _gaps(files: Files, counts: np.ndarray, layout: FrameLayout) -> tuple[np.nda
             strange.append(f"{files.paths[k + 1]}: begins at {stamps[1]}, the file before it ends at {stamps[0]}")
         if at < 2 or np.diff(field("counter", at - 2, 2)) == 1:
             gap = int(np.diff(numbers)[0]) - 1
-            gaps[k + 1] = gap if 0 < gap <= _MOST_BLANK else 0
+            gaps[k + 1] = gap if 0 < gap <= _MAX_BLANK else 0
             back = gap < 0 and numbers[1] != field("counter", 0, 1)[0]  # some count from the start in every file
             if back and not strange:
                 strange.append(
@@ -184,7 +184,7 @@ def _lost_within(files: Files, headers: FrameHeaders, stored: FrameRuns) -> tupl
     ends = stored.at(np.array([0, 1, len(stored) - 2, len(stored) - 1]))
     numbers = np.frombuffer(headers.read(ends, AT["counter"], 4), "<u4").astype(np.int64)
     lost = int(numbers[3] - numbers[0] - (ends[3] - ends[0]))
-    if lost < 1 or lost > _MOST_BLANK or (np.diff(numbers)[[0, 2]] != 1).any():
+    if lost < 1 or lost > _MAX_BLANK or (np.diff(numbers)[[0, 2]] != 1).any():
         return ()
     said = (
         f"{files.paths[0]}: by the counter in its frame headers, {lost:,} {'frame was' if lost == 1 else 'frames were'}"

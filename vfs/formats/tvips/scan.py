@@ -41,9 +41,9 @@ IMAGE, DIFFRACTION = 1, 2
 AT = {name: at for name, _, at, _ in FIELDS}
 _LOOK = 4096  # frames read at once; a scan must start among the first frames of this number
 _LONGEST_ROW = 1 << 16  # frames
-_MOST_ROWS = 1 << 24
-_MOST_BLANK = 1_000_000  # most positions without a frame
-_MOST_FOR_ONE = 100  # most positions for each frame, of scans that visit only some
+_MAX_ROWS = 1 << 24
+_MAX_BLANK = 1_000_000  # most positions without a frame
+_MAX_FOR_ONE = 100  # most positions for each frame, of scans that visit only some
 _TIMED = 9  # frames whose times are compared
 
 
@@ -179,7 +179,7 @@ def by_position(headers: FrameHeaders, stored: FrameRuns) -> TvipsScan | None:
 
     def flat(numbers: np.ndarray) -> np.ndarray:
         x, y = headers.positions(numbers).T.astype(np.float64)
-        fits = (x >= 0) & (x < columns) & (y >= 0) & (y < _MOST_ROWS) & (x == np.rint(x)) & (y == np.rint(y))
+        fits = (x >= 0) & (x < columns) & (y >= 0) & (y < _MAX_ROWS) & (x == np.rint(x)) & (y == np.rint(y))
         return np.where(fits, np.where(fits, y, 0) * columns + np.where(fits, x, 0), -1).astype(np.int64)
 
     places = placed(flat, frames, _LOOK)
@@ -217,7 +217,7 @@ def _scan(frames: FrameRuns, places: Shifts, columns: int) -> TvipsScan | None:
     if end == last + 1 - start:  # none was lost; of a row that was not finished, no frame is shown
         return TvipsScan(start, (end // columns, columns)) if end >= columns else None
     nav = -(-end // columns), columns
-    if math.prod(nav) > len(frames) + _MOST_BLANK:
+    if math.prod(nav) > len(frames) + _MAX_BLANK:
         return None
     order = ScanOrder.visiting(places.numbers(frames), nav, frames.numbers() - start)
     elsewhere = last + 1 - start - len(frames)  # known to be missing from the files
@@ -239,7 +239,7 @@ def _one_by_one(headers: FrameHeaders, frames: np.ndarray) -> TvipsScan | None:
     columns, rows = (int(most) + 1 for most in seen.max(axis=0))
     places = seen[:, 1] * columns + seen[:, 0]
     visited = len(np.unique(places))
-    if rows * columns > (_MOST_FOR_ONE if 2 * visited >= len(frames) else 2) * len(frames) or visited < 2:
+    if rows * columns > (_MAX_FOR_ONE if 2 * visited >= len(frames) else 2) * len(frames) or visited < 2:
         return None
     order = ScanOrder.visiting(places, (rows, columns), frames - start)
     lost = order.missing

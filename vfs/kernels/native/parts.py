@@ -14,7 +14,7 @@ from vfs.kernels.intrinsics import get
 from vfs.kernels.native.memory import address, put
 from vfs.kernels.native.words import WORD
 
-MOST_PARTS = 3
+MAX_PARTS = 3
 """Most ranges that a range becomes."""
 
 
@@ -65,7 +65,7 @@ def cut(ranges, rows, first, last, word_bytes, word_pixels, parts):
         ranges: address of int64[rows, 11], the ranges of the frame. In the output, the lines of a range lie one behind
             the other, forwards or backwards; or else so do the first elements of all lines, the second ones, and so on.
         word_bytes, word_pixels: see `vfs.kernels.columns`.
-        parts: address of int64[MOST_PARTS * rows, 11], receives them. Places (DEST) count from element `first`.
+        parts: address of int64[MAX_PARTS * rows, 11], receives them. Places (DEST) count from element `first`.
 
     Returns: number of ranges.
     """

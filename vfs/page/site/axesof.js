@@ -42,6 +42,14 @@ export function kindsOf(set, array) {
   return { complex, scanned, line, curves, patterns: disked && (nav > 1 || ANGLES.test(unit)), detects: areas || (scanned && plain && curves) };
 }
 
+/** @returns {string} indices of a frame along axes that have a length; those of images with several of these have names. */
+export function placeOf({ array, lengths, scanned, projecting }, at, projected = false) {
+  const taken = (axis) => projected && projecting.rangeOf(axis);
+  const long = at.map((index, axis) => [index, axis]).filter(([, axis]) => lengths[axis] > 1 && !taken(axis));
+  const named = !scanned && (projected || long.length > 1);
+  return long.map(([index, axis]) => (named ? `${array.dims[array.where[axis]]} ${index}` : index)).join(", ");
+}
+
 /** @returns {?number[]} indices of the newest frame of a set that is written, as frames follow one another in the scan. */
 export function newestOf({ array, live }) {
   if (!live || !array.nav || !array.where.slice(0, array.nav).every((axis) => axis < array.nav)) return null;

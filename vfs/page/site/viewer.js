@@ -3,7 +3,7 @@
  */
 
 import { Axes } from "./axes.js";
-import { across, asLines, aspectOf, frameName, kindsOf, newestOf, origin, phases, scanName, steps, titles } from "./axesof.js";
+import { across, asLines, aspectOf, frameName, kindsOf, newestOf, origin, phases, placeOf, scanName, steps, titles } from "./axesof.js";
 import { Backscatter } from "./backscatter.js";
 import { Companions } from "./companions.js";
 import { isEmpty, mapOf, usual } from "./contrast.js";
@@ -474,21 +474,12 @@ export class Viewer {
     frame.hatch(said ? nothing(said, () => pyramid.empty) : nothing(whole.status, () => isEmpty(whole.data)));
   }
 
-  /** @returns {string} indices of a frame along axes that have a length; those of images with several of these have names. */
-  _placeOf(at, projected = false) {
-    const { array } = this;
-    const taken = (axis) => projected && this.projecting.rangeOf(axis);
-    const long = at.map((index, axis) => [index, axis]).filter(([, axis]) => this.lengths[axis] > 1 && !taken(axis));
-    const named = !this.scanned && (projected || long.length > 1);
-    return long.map(([index, axis]) => (named ? `${array.dims[array.where[axis]]} ${index}` : index)).join(", ");
-  }
-
   _showFrame(frame) {
     if (!this.frames) return;
     const { selection, how } = this.view;
     const plain = frame.at && !frame.projected;
     const caption = frame.at // what is shown, not what is wanted: a frame on the way there may come first
-      ? [frame.projected && this.projecting.caption, this._placeOf(frame.at, frame.projected), GROUNDS[frame.ground]?.[1]].filter(Boolean).join("; ")
+      ? [frame.projected && this.projecting.caption, placeOf(this, frame.at, frame.projected), GROUNDS[frame.ground]?.[1]].filter(Boolean).join("; ")
       : `${PROJECTIONS[how]} of ${this.selecting.whole ? "all positions" : toText(selection)}`;
     const mixed = this.mixing.on && frame.at ? () => this.mixing.how(frame.parts) : null;
     if (this.pyramid && plain) this.pyramid.show(mixed ? mixed().ats : [frame.at], this.complex ? this.view.part : "", frame.bin);

@@ -29,7 +29,7 @@ BLOCK = 32 << 20
 """Bytes that are read at a time, about."""
 CHUNK = 1 << 20
 """Bytes of a chunk in the file, about."""
-LONGEST = 60_000
+MAX_ATTRIBUTE_LETTERS = 60_000
 """Bytes of a text in the metadata: HDF5 has no longer ones beside a group."""
 
 
@@ -136,4 +136,4 @@ def _noted(group: Any, values: Mapping[str, Any]) -> None:
             value = json.dumps(one) if isinstance(one, list | tuple) else one
             big = isinstance(value, int) and not -(1 << 63) <= value < 1 << 64
             text = str(value) if big else value
-            group.attrs[key] = text.replace("\0", "")[:LONGEST] if isinstance(text, str) else text
+            group.attrs[key] = text.replace("\0", "")[:MAX_ATTRIBUTE_LETTERS] if isinstance(text, str) else text

@@ -23,7 +23,7 @@ from vfs.formats.headers import read_at
 from vfs.h5.facts import Survey
 
 _DIGITS = 6
-_MOST_FRAMES = 1 << 40  # a number of images is taken for garbled from there on
+_MAX_FRAMES = 1 << 40  # a number of images is taken for garbled from there on
 _ARRAY = re.compile(r"data(_\d{6})?", re.ASCII)
 _PIECE = re.compile(r"data_\d{6}", re.ASCII)
 
@@ -83,7 +83,7 @@ def _declared(whole: str, survey: Survey) -> tuple[int, str] | None:
             return None
         dtype = np.dtype(data.dtype)
         count *= int(np.frombuffer(read_at(survey.origin, data.file, dtype.itemsize, data.offset), dtype)[0])
-    return (count, "nimages times ntrigger") if count < _MOST_FRAMES else None
+    return (count, "nimages times ntrigger") if count < _MAX_FRAMES else None
 
 
 PROGRAM = Program(

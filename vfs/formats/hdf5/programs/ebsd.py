@@ -26,7 +26,7 @@ from vfs.model.stored import Absence, StoredArray, nav_dims
 
 _PATTERNS = re.compile(r"((?:.*/)?)EBSD/Data/[^/]*patterns?", re.I)
 _OF_EACH = re.compile(r"((?:.*/)?)EBSD/Data/[^/]+", re.I)
-_MOST_BLANK = 1000  # positions of a map for each pattern: with more, the places are garbled
+_MAX_BLANK = 1000  # positions of a map for each pattern: with more, the places are garbled
 _WRITERS = (
     ("Y Cells", "X Cells", "Y Step", "X Step"),  # Oxford
     ("nRows", "nColumns", "Step Y", "Step X"),  # EDAX
@@ -133,7 +133,7 @@ def _scan(array: StoredArray, shape: tuple[int, int], steps: list[float], places
     if places is not None and places.shape[1] == count:
         places = places - places.min(axis=1, keepdims=True)
         rows, columns = (places.max(axis=1) + 1).tolist()
-        if rows * columns > _MOST_BLANK * count:
+        if rows * columns > _MAX_BLANK * count:
             return _as_stored(array, shape, f"its IX and IY reach {rows:,} × {columns:,}")
         shape, flat = (rows, columns), places[0] * columns + places[1]
         if len(np.unique(flat)) != count:

@@ -38,7 +38,7 @@ _PIECE = re.compile(
 _JOINED = re.compile(r"(?:level_(\d+)/)?(data|histogram(?:_1024)?)")
 _NAMES = {"Data": "data", "Histogram": "histogram", "Histogram1024": "histogram_1024"}
 _IMAGE, _TIMES, _SMALL = "DataSetInfo/Image", "DataSetInfo/TimeInfo", "Thumbnail/Data"
-_MOST_GONE = 10  # most missing pieces for each that is there
+_MAX_GONE = 10  # most missing pieces for each that is there
 _EVEN = 2e-3  # s, most distance of a time from its place: the file has milliseconds
 _UNNAMED = re.compile(r"\(\w+ not specified\)", re.IGNORECASE)
 
@@ -96,7 +96,7 @@ def _join(path: str, found: dict[str, StoredData], left: dict[str, str], survey:
         if not there or whole in {*found, *left, *survey.groups}:
             continue
         try:
-            if extent.times * extent.channels > (1 + _MOST_GONE) * len(names):
+            if extent.times * extent.channels > (1 + _MAX_GONE) * len(names):
                 raise LeftOutError(f"most of its {extent.times:,} × {extent.channels:,} pieces are missing")
             made = _joined(there, {place: names[place].rpartition("/")[0] for place in there}, extent, survey)
         except LeftOutError as reason:

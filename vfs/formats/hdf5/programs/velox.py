@@ -41,8 +41,8 @@ from vfs.model.stored import Absence, StoredArray
 
 _BLOCK = 1 << 21  # counts of a block of spectra
 _FIRST = 1 << 25  # most events of a frame that is looked at when the set is opened
-_MOST_CHANNELS = 1 << 15
-_MOST_LACKING = 0.1  # of the positions of a frame that was stopped: with more, another image may be meant
+_MAX_CHANNELS = 1 << 15
+_MAX_LACKING = 0.1  # of the positions of a frame that was stopped: with more, another image may be meant
 _SUM = "Data/SpectrumStream/Spectra"
 """Path of the sum of all detectors."""
 _ARRAY = re.compile(r"Data/(\w+)/([^/]+)/(\w+)", re.ASCII)
@@ -307,7 +307,7 @@ def _channels(said: Mapping[str, Any]) -> int:
     """Return the number of channels; 0 if they are not known, or events have another encoding."""
     text = str(said.get("bincount", ""))
     plain = text.isascii() and text.isdigit() and len(text) < 9 and said.get("StreamEncoding", "uint16") == "uint16"
-    return int(text) if plain and 0 < int(text) <= _MOST_CHANNELS else 0
+    return int(text) if plain and 0 < int(text) <= _MAX_CHANNELS else 0
 
 
 class _VeloxScan(NamedTuple):
@@ -351,7 +351,7 @@ def _scan(
     if fitting or not alone:
         return None
     lacking = {shape[:2]: math.prod(shape) - count for shape in shapes if math.prod(shape)}
-    near = [shape for shape, n in lacking.items() if 0 <= n <= _MOST_LACKING * math.prod(shape)]
+    near = [shape for shape, n in lacking.items() if 0 <= n <= _MAX_LACKING * math.prod(shape)]
     return _VeloxScan(_rows_and_columns(near[0]), lacking[near[0]]) if len(near) == 1 else None
 
 

@@ -13,7 +13,7 @@ from vfs.kernels.locate import HEADER, STORED, STRIDE, file_byte, locate
 from vfs.kernels.native.frames import along, descriptor, frame_tables, placed, read_whole, unchanged
 from vfs.kernels.native.fuse.tables import SourceWord
 from vfs.kernels.native.memory import address, put, room
-from vfs.kernels.native.parts import MOST_PARTS, cut
+from vfs.kernels.native.parts import MAX_PARTS, cut
 from vfs.kernels.native.words import WORD, FrameWord, Iovec
 from vfs.kernels.planning import WORD_BYTES, WORD_PIXELS
 from vfs.kernels.steps import call
@@ -174,7 +174,7 @@ def decode_frames(source, number, first, last, to):
     Both lie between elements. Of each frame only the stored words are read that hold what is wanted, and what lies
     between them. Arguments and result are those of `read_frames`.
     """
-    parts = malloc(MOST_PARTS * get(source, FrameWord.ROWS) * COLUMNS * WORD)
+    parts = malloc(MAX_PARTS * get(source, FrameWord.ROWS) * COLUMNS * WORD)
     if parts == 0:
         return NO_ANSWER
     wrong = _decode_frames(source, number, first, last, to, parts)
