@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.benchmarks import figure_page, figures
+from scripts.benchmarks import figure_page, figures, people_bench
 from scripts.benchmarks.bench import PARTS
 from scripts.benchmarks.figure_samples import SMALL_SHAPES, samples
 from scripts.benchmarks.figure_tools import exported, measured
@@ -45,3 +45,13 @@ def test_figures_are_compared_with_numpy_and_make_a_page(tmp_path: Path) -> None
     assert text.count("tool did not read it: `ValueError: cannot`.") == len(found)
     assert len(text.splitlines()) <= 200
     assert (tmp_path / "docs/pictures/figures-mib.svg").read_text().startswith("<?xml")
+
+
+@THOROUGH
+def test_people_are_served_evenly_and_without_errors(tmp_path: Path) -> None:
+    seen = people_bench.measure(tmp_path, people=4, sets=3, seconds=5.0)
+    assert (seen.errors, seen.statuses[429]) == (0, 0)
+    assert set(seen.answers) == {0, 1, 2, 3}
+    assert min(seen.answers.values()) > 0
+    assert 0.25 < seen.fairness <= 1
+    assert seen.memory > 0

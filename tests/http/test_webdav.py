@@ -212,6 +212,40 @@ def test_explorer_asks_the_host_before_the_folder(client: Client) -> None:
     assert client.raw("/", "PROPFIND", depth="0").status == 401
 
 
+PROBES = {
+    "Explorer": (
+        {"user_agent": "Microsoft-WebDAV-MiniRedir/10.0.19045", "translate": "f"},
+        [
+            *(("OPTIONS", "", None, 200), ("PROPFIND", "", "0", 207), ("PROPFIND", "", "1", 207)),
+            *(("PROPFIND", "desktop.ini", "0", 404), ("PROPFIND", "scan.zarr/desktop.ini", "0", 404)),
+            *(("PROPFIND", "AutoRun.inf", "0", 404), ("PROPFIND", "New folder", "0", 404)),
+            *(("PROPFIND", "scan.npy", "0", 207), ("GET", "scan.npy", None, 200), ("LOCK", "scan.npy", None, 405)),
+        ],
+    ),
+    "Finder": (
+        {"user_agent": "WebDAVFS/3.0.0 (03008000) Darwin/22.6.0 (x86_64)"},
+        [
+            *(("OPTIONS", "", None, 200), ("PROPFIND", "", "0", 207), ("PROPFIND", "._.", "0", 404)),
+            *(("PROPFIND", ".DS_Store", "0", 404), ("PROPFIND", ".metadata_never_index", "0", 404)),
+            *(("PROPFIND", "", "1", 207), ("PROPFIND", "._scan.zarr", "0", 404), ("HEAD", "._scan.npy", None, 404)),
+            *(("PROPFIND", "scan.zarr/.DS_Store", "0", 404), ("GET", "scan.npy", None, 200)),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("who", PROBES)
+def test_what_file_managers_ask_as_they_open_a_drive(client: Client, who: str) -> None:
+    """As their specifications and logs of others have it (MS-WDV, webdavfs); no Windows or macOS is run here."""
+    headers, asked = PROBES[who]
+    for method, key, depth, status in asked:
+        more = headers if depth is None else {**headers, "depth": depth}
+        reply = client.ask(key, method, ASK.format("<a:allprop/>").encode() if method == "PROPFIND" else None, **more)
+        assert (method, key, reply.status) == (method, key, status)
+        if method == "OPTIONS":
+            assert (reply.headers["dav"], reply.headers["ms-author-via"]) == ("1", "DAV")
+
+
 BAD: dict[str, tuple[dict[str, str], bytes, int]] = {
     "depth": ({"depth": "2"}, b"", 400),
     "no XML": ({}, b"<a", 400),
