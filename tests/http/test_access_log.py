@@ -19,7 +19,7 @@ from vfs.http.guard import Guard
 from vfs.http.persons import Person
 from vfs.http.proxies import network_of
 from vfs.http.reads import Reads
-from vfs.server.application import Application
+from vfs.server.application import AnswerHow, Application
 
 ADA = Person("ada", "token_of_ada.~~~~~~")
 VALUES = np.arange(24 * 64 * 32, dtype="u2").reshape(24, 64, 32)
@@ -29,8 +29,8 @@ LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (\S+) (\S+) (\S+) (\S+) (\d+
 def application_of(data: Path, log: AccessLog) -> Application:
     values = data / "a #1.npy"
     np.save(values, VALUES)
-    how = {"proxies": (network_of("127.0.0.1"),), "access": log}
-    return Application(contents_of(values, chunks="frames"), Guard((ADA,)), Reads(2), **how)
+    how = AnswerHow((network_of("127.0.0.1"),), log)
+    return Application(contents_of(values, chunks="frames"), Guard((ADA,)), Reads(2), how=how)
 
 
 def lines_of(path: Path) -> list[tuple[str, ...]]:

@@ -32,7 +32,7 @@ from vfs.http.persons import Person
 from vfs.http.reads import Reads
 from vfs.model.file_state import FileState
 from vfs.server import connection, native, native_tables
-from vfs.server.application import Application
+from vfs.server.application import AnswerHow, Application
 from vfs.testing.inside import set_of
 from vfs.testing.writers import write_mib
 
@@ -83,7 +83,7 @@ def test_a_connection_is_lent_to_one_person(tmp_path: Path) -> None:
 def test_chunks_and_documents_may_be_cached(tmp_path: Path) -> None:
     """As the server was told, however they are answered; and nothing else may."""
     path, how = raw(tmp_path, chunks=(2, -1, -1))
-    application = application_of(contents_of(path, **how), caching=b"public, max-age=60")
+    application = application_of(contents_of(path, **how), how=AnswerHow(caching=b"public, max-age=60"))
     heads: dict[str, list[bytes]] = {}
 
     async def to(reader: Reader, writer: Writer) -> None:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from vfs.cli.flags import Datasets, Json, Settings, opens, refuse
+from vfs.cli.flags import Datasets, Json, Settings, opens
 from vfs.cli.opening import folder_given, is_folder, open_all, warn_of_chunks
 from vfs.cli.printing import document, line, put, raise_all, say
 from vfs.cli.tables import count, width
-from vfs.cli.unit import System, Unit, put_unit
+from vfs.cli.unit import Unit, put_unit
 from vfs.errors import MountError, OptionError, ServeError, VfsError
 from vfs.model.command_options import MountOptions, ServeOptions, ShowOptions
 from vfs.model.option_fields import USUAL
@@ -68,7 +68,6 @@ def mount(
     background: Background = False,
     log_level: Level = None,
     unit: Unit = False,
-    system: System = False,
     *,
     context: typer.Context,
     settings: Settings,
@@ -95,11 +94,10 @@ def mount(
         if options.tree:
             check_apart(mountpoint, plan.sources[0])
         how = MountHow.of(options, plan.sources)
-        refuse({"--system": system and not unit}, "without --unit")
         if unit:
             if not os.path.isdir(point):
                 raise OptionError(f"{mountpoint}: no such folder; make it first: mkdir -p {quote(mountpoint)}")
-            put_unit(f"vfs mount, at {point}", context.obj, system, background=background)
+            put_unit(f"vfs mount, at {point}", context.obj, background=background)
             return
         end = f"`vfs unmount {quote(mountpoint)}` ends it"
         if background:

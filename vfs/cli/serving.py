@@ -84,7 +84,7 @@ def serve(
             writes = [*log, *(os.path.abspath(str(one)) for one in (options.cache_dir, options.pyramid_cache) if one)]
             refuse({"--allow-describe": system and options.allow_describe}, "with --system: it could not write there")
             what = f"vfs serve, port {options.port}"
-            put_unit(what, context.obj, system, writes, background=background, open=open_)
+            put_unit(what, context.obj, writes if system else None, background=background, open=open_)
             return
         how = ServeHow.of(options, plan.sources)
         contents = plan.here()

@@ -28,7 +28,7 @@ System = Annotated[
     bool,
     typer.Option(
         "--system",
-        help="With --unit: a unit of the machine, not of your login. It runs as you; a server can write nowhere else.",
+        help="With --unit: a unit of the machine, not of your login. It runs as you, and writes only logs and caches.",
     ),
 ]
 _UNIT = """\
@@ -51,8 +51,6 @@ RuntimeDirectory=%N
 RuntimeDirectoryMode=0700
 CacheDirectory=%N
 Environment=XDG_RUNTIME_DIR=%t/%N XDG_CACHE_HOME=%C/%N
-"""
-_LOCKED = """\
 NoNewPrivileges=yes
 PrivateTmp=yes
 ProtectSystem=strict
@@ -61,13 +59,10 @@ ReadOnlyPaths={folder}
 ReadWritePaths={writes}
 ExecReload=/bin/kill -HUP $MAINPID
 """
-"""What goes with a server only: a mount needs a program with privileges of its own (fusermount3), and what is mounted
-behind `ProtectSystem` nobody else would see."""
+"""For a server. A mount behind `ProtectSystem` nobody else would see, and fusermount3 needs privileges of its own."""
 
 
-def put_unit(
-    what: str, words: Sequence[str], system: bool = False, writes: Sequence[str] | None = None, **refused: object
-) -> None:
+def put_unit(what: str, words: Sequence[str], writes: Sequence[str] | None = None, **refused: object) -> None:
     """Print the unit of a command.
 
     Names on the command line mean in the unit what they mean here, since it runs in the current folder.
@@ -75,8 +70,7 @@ def put_unit(
     Args:
         what: the command in words, for the list of services.
         words: those after `vfs`, with --unit among them.
-        system: print one of the machine.
-        writes: folders that a server writes into; None: it is a mount.
+        writes: print one of the machine, for a server that writes into these folders; None: one of the user.
         refused: option as in Python -> its value; options with which no unit works.
 
     Raises:
@@ -102,11 +96,10 @@ def put_unit(
     program, *arguments = map(_quoted, command)
     line = " ".join([program, *(word.replace("$", "$$") for word in arguments)])
     named = folder.replace("%", "%%")
-    more = _SYSTEM.format(user=getpass.getuser()) if system else ""
-    if system and writes is not None:
-        locked = _LOCKED.format(folder=_quoted(folder), writes=" ".join(map(_quoted, writes)))
-        more += locked if writes else locked.replace("ReadWritePaths=\n", "")
-    target = "multi-user.target" if system else "default.target"
+    more, target = "", "default.target"
+    if writes is not None:
+        more = _SYSTEM.format(user=getpass.getuser(), folder=_quoted(folder), writes=" ".join(map(_quoted, writes)))
+        more, target = more if writes else more.replace("ReadWritePaths=\n", ""), "multi-user.target"
     unit = _UNIT.format(
         what=what.replace("%", "%%").replace("\\", "/"), folder=named, command=line, more=more, target=target
     )

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from vfs.contents.contents import Contents
 from vfs.faces.absence import FOLDER_ENDING
@@ -37,6 +37,20 @@ Scope = Mapping[str, Any]
 Send = Callable[[Any], Awaitable[None]]
 
 
+class AnswerHow(NamedTuple):
+    """Says how answers are logged and cached.
+
+    Attributes:
+        proxies: addresses of proxies that say for whom they ask.
+        access: the log of what is answered; None: there is none.
+        caching: how documents and chunks are cached, as `Cache-Control` says it.
+    """
+
+    proxies: Sequence[Network] = ()
+    access: AccessLog | None = None
+    caching: bytes = NO_CACHE
+
+
 class Application:
     """Answers the requests of one server. It is called in the thread of the event loop.
 
@@ -47,13 +61,12 @@ class Application:
         debug: log every request, and put tracebacks into the log.
         natively: requests may be answered without the interpreter; none are where all are logged.
         allow_describe: the page may save descriptions beside the data.
-        proxies: addresses of proxies that say for whom they ask.
-        access: the log of what is answered; None: there is none.
-        caching: how documents and chunks are cached, as `Cache-Control` says it.
+        how: how answers are logged and cached, and for whom proxies ask.
 
     Attributes:
         decisions: decides how requests are answered.
         log: counts and logs what is done, but natively.
+        access, caching: see `AnswerHow`.
     """
 
     def __init__(
@@ -65,20 +78,16 @@ class Application:
         debug: bool = False,
         natively: bool = True,
         allow_describe: bool = False,
-        proxies: Sequence[Network] = (),
-        access: AccessLog | None = None,
-        caching: bytes = NO_CACHE,
+        how: AnswerHow | None = None,
     ) -> None:
-        self._proxies = proxies
-        self.access = access
-        self.caching = caching
+        self._proxies, self.access, self.caching = how or AnswerHow()
         self.contents = shown = Reopened(contents)
         self.reads = reads
         self.natively = natively and not debug
         self.log = ServerLog(debug)
         self.api = Api(shown, self._read, self.log, allow_describe)
         own = OwnPages(self.metrics, self.api.first, self.api.begin, self.api.kinds, lambda: len(reads.hanging()))
-        self.decisions = Decisions(shown, guard, own, self.log, caching)
+        self.decisions = Decisions(shown, guard, own, self.log, self.caching)
 
     @property
     def native(self) -> NativeAnswers | None:

@@ -202,7 +202,7 @@ class _Run:
     async def run(self, web: Any, listener: socket.socket, encryption: ssl.SSLContext | None) -> ServerStatus:
         """Serve until a signal comes, and return the last status."""
         from vfs.http.reads import Reads
-        from vfs.server.application import Application
+        from vfs.server.application import AnswerHow, Application
         from vfs.server.connection import Shared
 
         reads = Reads(WORKERS if self.how.workers is None else self.how.workers)
@@ -214,9 +214,7 @@ class _Run:
             debug=self.log_how.debug,
             natively=not self.how.no_native,
             allow_describe=self.how.allow_describe,
-            proxies=proxies,
-            access=self.access,
-            caching=self.caching,
+            how=AnswerHow(proxies, self.access, self.caching),
         )
         # The headers that the web server adds are made anew each second
         shared = Shared(
