@@ -19,7 +19,6 @@ PARAMETERS = 7
 """Of a function at most, without `self`; kernels may have more: they take arrays and numbers, and no values."""
 OPTIONS_OF_PEOPLE = {
     "vfs/cli/describing.py info",
-    "vfs/cli/mounting.py mount",
     "vfs/cli/serving.py serve",
     "vfs/formats/raw.py open",
 }

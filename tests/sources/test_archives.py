@@ -213,7 +213,7 @@ def test_members_that_cannot_be_read_are_a_line_each(tmp_path: Path, monkeypatch
     monkeypatch.setattr(archive_index, "_MAX_MEMBERS", 3)
     with pytest.raises(vfs.FormatError, match="at most 3 files"):
         vfs.open(f"{tmp_path}/b.zip/a.npy")
-    monkeypatch.setattr(archive_index, "_LONGEST", 20)
+    monkeypatch.setattr(archive_index, "_MAX_LIST_BYTES", 20)
     with pytest.raises(vfs.FormatError, match="list of members has more than 20 bytes"):
         vfs.open(f"{tmp_path}/b.zip/a.npy")
 

@@ -18,7 +18,7 @@ from vfs.errors import FormatError, VfsError
 
 _MAX_MEMBERS = 1 << 18  # files and folders: of more, the list alone takes hundreds of MiB of memory
 _MAX_FAR = 1 << 12  # of a tar file on a server, which is asked for each
-_LONGEST = 1 << 26  # bytes of the list of members, which is read at once
+_MAX_LIST_BYTES = 1 << 26  # bytes of the list of members, which is read at once
 _LONGEST_NAME = 4096
 _DEEPEST = 64  # folders within folders
 STORED, DEFLATED, BZIP2, ZSTD = 0, 8, 12, 93
@@ -94,9 +94,9 @@ class _Bounded(io.BufferedReader):
     """A stream of which no more is read at once than a list of members takes."""
 
     def read(self, size: int | None = -1) -> bytes:
-        data = super().read(_LONGEST + 1 if size is None or size < 0 else min(size, _LONGEST + 1))
-        if len(data) > _LONGEST:
-            raise ValueError(f"its list of members has more than {_LONGEST:,} bytes")
+        data = super().read(_MAX_LIST_BYTES + 1 if size is None or size < 0 else min(size, _MAX_LIST_BYTES + 1))
+        if len(data) > _MAX_LIST_BYTES:
+            raise ValueError(f"its list of members has more than {_MAX_LIST_BYTES:,} bytes")
         return data
 
 

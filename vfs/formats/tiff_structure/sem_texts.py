@@ -18,7 +18,7 @@ from vfs.formats.tiff_structure.structure import Structure
 from vfs.model.metadata import DEGREES, Term, date_and_time, of_unit
 from vfs.sources.names import splitext
 
-_LONGEST = 1 << 20  # bytes of a text; a longer one says nothing
+_MAX_TEXT_BYTES = 1 << 20  # bytes of a text; a longer one says nothing
 _WIDTH = 256  # the tag of TIFF 6
 _JEOL = re.compile(r"\$+((?:CM|SM|EM|SEM|AN|AP)_[\w%]+)[ \t]+(\S.*?)\s*", re.ASCII)
 _HITACHI = ("SemImageFile", "TemImageFile")
@@ -28,7 +28,7 @@ def beside(found: Structure) -> dict[str, Any]:
     """Return what the text beside a file says: maker -> its entries; {} if there is none of these makers."""
     name = splitext(found.path)[0] + ".txt"
     try:
-        if not exists(found.sources, name) or found.sources.state(name).size > _LONGEST:
+        if not exists(found.sources, name) or found.sources.state(name).size > _MAX_TEXT_BYTES:
             return {}
         data = read_side_file(found.sources, name)
     except (SourceError, FormatError):
