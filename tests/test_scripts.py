@@ -342,7 +342,7 @@ def test_the_python_can_be_chosen(checkout: Checkout, choice: str, status: int) 
 
 def test_test_runs_pytest_at_the_top_of_the_checkout(checkout: Checkout, tmp_path: Path) -> None:
     status, out, _ = checkout.call("test", "-k", "a b", cwd=tmp_path)
-    assert (status, out) == (0, f"pytest in {checkout.root}: -m pytest -n 3 -k a b\n")
+    assert (status, out) == (0, f"pytest in {checkout.root}: -m pytest -n 4 -k a b\n")
     assert checkout.did == ["venv", "install pip>=25.1", "install dev"]
     assert (checkout.root / ".venv-test" / ".stamp").exists()
 
@@ -351,7 +351,7 @@ def test_test_has_an_environment_for_each_python_asked_for(checkout: Checkout) -
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     for _ in range(2):
         status, out, _ = checkout.call("test", "--python", version, "-x")
-        assert (status, out) == (0, f"pytest in {checkout.root}: -m pytest -n 3 -x\n")
+        assert (status, out) == (0, f"pytest in {checkout.root}: -m pytest -n 4 -x\n")
     assert checkout.did == ["venv", "install pip>=25.1", "install dev"]
     assert (checkout.root / f".venv-test-{version}" / ".stamp").exists()
     assert checkout.call("test", "--python", "3.99")[0] == 1
@@ -377,13 +377,13 @@ def test_clients_have_an_environment_of_their_own_and_are_all_that_runs(checkout
     status, out, _ = checkout.call("test", "--clients", "-k", "a b")
     assert (status, out) == (
         0,
-        f"clients of .venv-clients\npytest in {checkout.root}: -m pytest -n 3 tests/clients -k a b\n",
+        f"clients of .venv-clients\npytest in {checkout.root}: -m pytest -n 4 tests/clients -k a b\n",
     )
     assert checkout.did == ["venv", "install pip>=25.1", "install dev", "clients into .venv-clients"]
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     for options in (("--clients", "--python", version), ("--python", version, "--clients")):
         assert checkout.call("test", *options)[1].startswith(f"clients of .venv-clients-{version}\n")
-    assert checkout.call("test", "-k", "--clients")[1] == f"pytest in {checkout.root}: -m pytest -n 3 -k --clients\n", (
+    assert checkout.call("test", "-k", "--clients")[1] == f"pytest in {checkout.root}: -m pytest -n 4 -k --clients\n", (
         "an argument of pytest"
     )
 
