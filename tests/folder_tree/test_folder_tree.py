@@ -762,9 +762,9 @@ def test_options_go_to_every_set(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    how = {"zarr_format": options.pop("zarr_format")} if "zarr_format" in options else {}
+    view = plans.TreeView(zarr_format=options.pop("zarr_format", None))
     with pytest.raises(OptionError, match=message):
-        plans.folder_tree(tmp_path, *split(OpenOptions, options), **how)
+        plans.folder_tree(tmp_path, *split(OpenOptions, options), view)
 
 
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:

@@ -297,7 +297,7 @@ def test_nobody_keeps_what_is_shown_blank(instrument: Instrument, looks_each_tim
     said, body = get()
     row[1:] = 0
     assert body == row.tobytes()
-    assert said == [b"private, no-cache", b"no-store"]  # one list, RFC 9110
+    assert said == [b"no-store"]
     assert shown.at(key).version() == b""
     instrument.write_frames(10)
     assert get()[1] == instrument.frames[2].tobytes()

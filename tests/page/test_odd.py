@@ -71,7 +71,8 @@ def test_no_address_leads_out(browse: Browse, url: str, place: str) -> None:
     page.open(place)
     page.page.locator(".banner.error").first.wait_for()
     assert "Nothing is called" in page.page.inner_text(".banner.error")
-    assert not [one for one in asked if ".." in one or "/x" in one or "./b" in one]
+    paths = [one.removeprefix(url) for one in asked]  # the token before them may be any letters
+    assert not [one for one in paths if ".." in one or one.startswith("x") or "/x" in one or "./b" in one]
 
 
 ODD = (

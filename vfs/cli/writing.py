@@ -64,8 +64,8 @@ def export(
     hyperstack of ImageJ, OUT.ome.tif OME-TIFF, OUT.hspy a signal of HyperSpy.
     OUT.zarr.zip and OUT.ozx (OME-Zarr) are one zip file.
     With --to kerchunk or icechunk, nothing is copied: references to the bytes of DATASET's own files are written.
-    OUT.zarr gets its name only when everything is on the disk. An interrupted export leaves OUT.zarr.part; with --resume
-    the next one completes it. OUT.zarr.sums holds checksums, for `vfs verify OUT.zarr`.
+    OUT.zarr gets its name only when everything is on the disk. An interrupted export leaves OUT.zarr.part; with
+    --resume the next one completes it. OUT.zarr.sums holds checksums, for `vfs verify OUT.zarr`.
     """
     options = settings.options
     assert isinstance(options, ExportOptions)

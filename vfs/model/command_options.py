@@ -102,8 +102,8 @@ class ServeOptions(ShowOptions):
     )
     cache_control: str | None = option(
         None,
-        "Let browsers and proxies keep chunks and documents as this Cache-Control header says, such as 'public,"
-        " max-age=3600'. Without it, they ask each time if what they keep is current.",
+        "The Cache-Control header of chunks and documents, such as 'public, max-age=3600', by which browsers and"
+        " proxies keep them. Without it, they ask each time if what they keep is current.",
         "VALUE",
     )
     access_log: str | None = option(

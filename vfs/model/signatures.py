@@ -115,7 +115,8 @@ def _spelled(function: Any, options: Any) -> Any:
 def _documented(name: str, about: About) -> str:
     """Return the lines that describe an option in a docstring."""
     text = f"{name}: {about.help} {about.more}"
-    return textwrap.fill(text, 100, initial_indent=_MARGIN, subsequent_indent=_MARGIN + "    ")
+    rest = _MARGIN + "    "
+    return textwrap.fill(text, 100, initial_indent=_MARGIN, subsequent_indent=rest, break_on_hyphens=False)
 
 
 _MARGIN = " " * 8
