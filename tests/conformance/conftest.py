@@ -12,6 +12,8 @@ DOORS = {
     "test_links_that_lead_out_of_the_folder",
     "test_axes_in_another_order",
     "test_through_zarr",
+    "test_pickled",
+    "test_gone",
     "test_both_trees_hold_the_same_chunks",
     "test_the_command_line_says_it_in_one_line",
     "test_no_more_is_read_than_stated",

@@ -209,7 +209,7 @@ def printed(process: subprocess.Popen[str]) -> str:
     return process.communicate("\n", timeout=250)[0]
 
 
-@pytest.mark.parametrize("times", ["newer", "equal"])
+@pytest.mark.parametrize("times", [pytest.param("newer", marks=pytest.mark.thorough), "equal"])
 def test_what_is_compiled_after_an_update_is_no_kernel_of_the_new_code(
     tmp_path: Path, begun: Callable[[], subprocess.Popen[str]], times: str
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_list_of_files(browse: Browse, tmp_path: Path) -> None:
     assert 'stored_dtype="<u2"' in texts[0]
 
 
+@pytest.mark.thorough
 def test_many_files(browse: Browse, tmp_path: Path) -> None:
     files = [str(file) for file in parts(tmp_path, 48)]
     for k, (given, glob) in enumerate([(files, True), (files[::-1], False), (files[1:], False)]):
@@ -121,6 +122,7 @@ def test_files_in_several_folders(browse: Browse, tmp_path: Path) -> None:
     assert f'"{tmp_path}/run [[]*]/frames *.bin"' in texts[0]
 
 
+@pytest.mark.thorough
 def test_options(browse: Browse, tmp_path: Path) -> None:
     header = scan_in(tmp_path, FRAMES)
     np.save(tmp_path / "gain.npy", RNG.normal(1, 0.1, SIZE).astype(np.float32))
@@ -150,6 +152,7 @@ def test_selected_frames(browse: Browse, tmp_path: Path) -> None:
             check(browse, tmp_path / f"{k}", server.url, views)
 
 
+@pytest.mark.thorough
 def test_sums_of_floats(browse: Browse, tmp_path: Path) -> None:
     """They depend on the order in which they are added up."""
     values = (RNG.normal(size=FRAMES.shape) * 10.0 ** RNG.integers(-9, 9, FRAMES.shape)).astype(np.float32)

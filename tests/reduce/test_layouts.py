@@ -306,7 +306,7 @@ DEAD = np.array([[0, 0], [7, 9], [7, 10], [15, 3]])
         {"dtype": "i8"},
     ],
 )
-@pytest.mark.parametrize("kind", ["U16", "raw"])
+@pytest.mark.parametrize("kind", ["U16", pytest.param("raw", marks=pytest.mark.thorough)])
 def test_corrected_and_converted_as_in_the_array(tmp_path: Path, options: dict[str, Any], kind: str) -> None:
     frames = frames_of(24, (16, 20), 4095)
     if kind == "U16":

@@ -112,7 +112,7 @@ def test_nothing_is_rounded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("dtype", "value"), [("u8", 1 << 63), ("i8", 1 << 62), ("i8", -(1 << 63))])
 @pytest.mark.parametrize("reduction", [vfs.Sum, vfs.Mean, vfs.FrameSum, lambda **more: vfs.RadialSum(0, 0, **more)])
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.thorough), 2])
 def test_a_sum_too_large_is_an_error(tmp_path: Path, dtype: str, value: int, reduction: Any, workers: int) -> None:
     array = vfs.open(write_npy(tmp_path, np.full((2, 2, 2), value, dtype)))
     with pytest.raises(vfs.OptionError, match=r"a sum is larger than u?int64 holds; dtype='f8'"):
