@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -54,18 +55,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 FEW = 2
 """Parameters of a test that run with `--few`."""
+IN_TURNS = ("tests/conformance/", "tests/fuse/", "tests/page/", "tests/test_docs.py")
+"""Tests of which `--day` runs every second one, as many as half of the suite's time: with browsers, mounts, shells."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Know how many tests are wanted. `.ci/run` asks few of other versions of libraries, which rarely differ for one
     parameter.
     """
+    parser.addoption("--day", type=int, help=f"of {', '.join(IN_TURNS)} run the tests whose turn is on this day")
     parser.addoption("--few", action="store_true", help=f"of a test with more than {FEW} parameters, run {FEW}")
     parser.addoption("--thorough", action="store_true", help="also run tests marked thorough, and 3,000 examples each")
 
 
-def _spread(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """Part tests in those that run with `--few`, spread over the parameters of each function, and the others."""
+def _leave_out(config: pytest.Config, items: list[pytest.Item], others: list[pytest.Item]) -> None:
+    """Run all but some tests, and say how many these are."""
+    left_out = {*map(id, others)}
+    items[:] = [item for item in items if id(item) not in left_out]
+    config.hook.pytest_deselected(items=others)
+
+
+def _beyond_few(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests that do not run with `--few`: those that do are spread over the parameters of each function."""
     same: dict[str, list[pytest.Item]] = {}
     for item in items:
         same.setdefault(item.nodeid.partition("[")[0], []).append(item)
@@ -74,7 +85,7 @@ def _spread(items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.It
         for found in same.values()
         for one in ([found[k * (len(found) - 1) // (FEW - 1)] for k in range(FEW)] if len(found) > FEW else found)
     }
-    return [item for item in items if id(item) in kept], [item for item in items if id(item) not in kept]
+    return [item for item in items if id(item) not in kept]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -87,12 +98,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if any(map(_asks_zarr, (item.function, *fixtures))):
                 item.add_marker("zarr")
     if not config.getoption("thorough"):
-        others = [item for item in items if item.get_closest_marker("thorough")]
-        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
-        config.hook.pytest_deselected(items=others)
+        _leave_out(config, items, [item for item in items if item.get_closest_marker("thorough")])
+    if (day := config.getoption("day")) is not None:
+        others = [
+            item for item in items if item.nodeid.startswith(IN_TURNS) and crc32(item.nodeid.encode()) % 2 != day % 2
+        ]
+        _leave_out(config, items, others)
     if config.getoption("few"):
-        items[:], others = _spread(items)
-        config.hook.pytest_deselected(items=others)
+        _leave_out(config, items, _beyond_few(items))
 
 
 def pytest_collection_finish() -> None:
