@@ -36,7 +36,7 @@ import zarr
 import vfs
 from vfs.cli.reduce import reduced_resumable
 from vfs.model.open_options import OpenOptions
-from vfs.reduce import blocks, partitions, passes, resumable
+from vfs.reduce import blocks, kept, partitions, passes
 from vfs.sets.opening import OpenedSet, open_set
 from vfs.zarr.verify import verify
 
@@ -344,7 +344,7 @@ def _of(found: Any) -> np.ndarray:
 def _small() -> Iterator[None]:
     """Have passes keep their states often, and be cut into many partitions."""
     small: list[tuple[Any, str, float]] = [
-        (resumable, "SECONDS", 0.0), (resumable, "STEP", 1 << 17), (resumable, "SHARE", 1e9),
+        (kept, "SECONDS", 0.0), (kept, "STEP", 1 << 17), (kept, "SHARE", 1e9),
         (partitions, "PARTITION", 1 << 17),
         (partitions, "RETURNED", 0), (blocks, "FRAMES", 64), (blocks, "READ", 1 << 17), (passes, "TOLD", 0.0),
     ]  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 import zarr
 
 from tests.cli.support import refused, run
-from vfs.reduce import resumable
+from vfs.reduce import kept
 from vfs.testing.writers import write_npy
 
 TEXTS = ("bf=disk(4, 8, r=3)", "com=com", "mean=mean()", "std=std()", "top=max()", "s=framesum()")
@@ -24,25 +24,25 @@ TEXTS = ("bf=disk(4, 8, r=3)", "com=com", "mean=mean()", "std=std()", "top=max()
 def scan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A scan of many parts, after each of which the state is kept."""
     frames = np.random.default_rng(1).normal(size=(64, 8, 16)).astype(np.float32)
-    monkeypatch.setattr(resumable, "STEP", 8 * frames[0].nbytes)
-    monkeypatch.setattr(resumable, "SECONDS", -1.0)
-    monkeypatch.setattr(resumable, "SHARE", 1e9)
+    monkeypatch.setattr(kept, "STEP", 8 * frames[0].nbytes)
+    monkeypatch.setattr(kept, "SECONDS", -1.0)
+    monkeypatch.setattr(kept, "SHARE", 1e9)
     (tmp_path / "in").mkdir()
     return write_npy(tmp_path / "in", frames.reshape(8, 8, 8, 16))
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, part: int) -> list[int]:
     """Have a pass end when it is to take a part. Returns the first unit of each part that it began."""
-    real = resumable.ResumablePass.take
+    real = kept.KeptPass.take
     taken: list[int] = []
 
-    def take(self: resumable.ResumablePass, first: int, last: int) -> None:
+    def take(self: kept.KeptPass, first: int, last: int) -> None:
         taken.append(first)
         if len(taken) > part:
             raise SystemExit(143)  # as SIGTERM does
         real(self, first, last)
 
-    monkeypatch.setattr(resumable.ResumablePass, "take", take)
+    monkeypatch.setattr(kept.KeptPass, "take", take)
     return taken
 
 
@@ -96,7 +96,7 @@ def test_what_was_killed_behind_the_end_is_complete(
 ) -> None:
     target = tmp_path / "o.npy"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resumable.PassState, "remove", lambda state: sys.exit(143))
+        patch.setattr(kept.KeptState, "remove", lambda state: sys.exit(143))
         with pytest.raises(SystemExit):
             run("reduce", scan, target, TEXTS[0])
     before, marks = target.read_bytes(), tmp_path / "o.npy.part.marks"
@@ -230,13 +230,13 @@ def test_a_source_that_changes_meanwhile_says_to_begin_anew(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """It said that --resume goes on, which is refused then."""
-    real = resumable.PassState.save
+    real = kept.KeptState.save
 
-    def save(state: resumable.PassState, values: dict[str, Any]) -> None:
+    def save(state: kept.KeptState, values: dict[str, Any]) -> None:
         real(state, values)
         spoil(scan)
 
-    monkeypatch.setattr(resumable.PassState, "save", save)
+    monkeypatch.setattr(kept.KeptState, "save", save)
     said = refused(capsys, "reduce", scan, tmp_path / "o.npy", TEXTS[0])
     part = tmp_path / "o.npy.part"
     assert said.endswith(f"; remove {part} and {part}.marks, and start again\n")

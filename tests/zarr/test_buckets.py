@@ -24,7 +24,7 @@ from tests.zarr.support import StoppedError, exported_scan, stop_after
 from vfs.outputs.buckets import Bucket
 from vfs.outputs.journals import MarksObjects
 from vfs.outputs.places import BucketPlace
-from vfs.reduce import resumable
+from vfs.reduce import kept
 from vfs.testing.range_server import ServedRequest
 from vfs.testing.writers import write_npy
 from vfs.zarr.export import plan as planning
@@ -271,7 +271,7 @@ def test_a_pass_goes_on_there(
     """Nothing of it was kept. It goes on from any moment: between parts, and while objects are sent or removed."""
     frames = np.random.default_rng(1).normal(size=(8, 8, 8, 16)).astype(np.float32)
     for name, value in (("STEP", 8 * frames[0, 0].nbytes), ("SECONDS", -1.0), ("SHARE", 1e9)):
-        monkeypatch.setattr(resumable, name, value)
+        monkeypatch.setattr(kept, name, value)
     words = write_npy(tmp_path, frames), OUT, "mean", "std", "com"
     assert run("reduce", *words) == 0
     whole = bucket.objects("bucket")

@@ -15,7 +15,7 @@ import vfs
 from tests.cli.support import run
 from tests.states import COUNT, HOW, OTHER, SIDE, Moving
 from vfs.engine.open_sets import OPEN
-from vfs.reduce import resumable
+from vfs.reduce import kept
 from vfs.zarr.verify import verify
 
 SHARDS: dict[str, Any] = {"chunks": "frames", "shards": (4, -1, -1, -1), **HOW}
@@ -87,10 +87,10 @@ def test_a_state_of_a_pass_is_of_the_files_as_they_were(
     file: Moving, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for name, value in (("SECONDS", -1.0), ("STEP", 1 << 18), ("SHARE", 1e9)):
-        monkeypatch.setattr(resumable, name, value)
-    real, saved = resumable.PassState.save, []
+        monkeypatch.setattr(kept, name, value)
+    real, saved = kept.KeptState.save, []
 
-    def save(state: resumable.PassState, values: dict[str, Any]) -> None:
+    def save(state: kept.KeptState, values: dict[str, Any]) -> None:
         real(state, values)
         saved.append(0)
         if len(saved) == 4:
@@ -99,7 +99,7 @@ def test_a_state_of_a_pass_is_of_the_files_as_they_were(
     target = tmp_path / "s.npy"
     how = ("--format", "raw", "-o", "stored_dtype=<u2", "-o", f"sig_shape={SIDE},{SIDE}", "--resume")
     with monkeypatch.context() as patch:
-        patch.setattr(resumable.PassState, "save", save)
+        patch.setattr(kept.KeptState, "save", save)
         with pytest.raises(SystemExit):
             run("reduce", file.path, target, "s=framesum()", *how)
     file.move(kind)

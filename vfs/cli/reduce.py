@@ -22,12 +22,12 @@ from vfs.model.wording import option
 from vfs.outputs.places import place_of
 from vfs.own_code import code_key
 from vfs.reduce.growing import reduce_growing
+from vfs.reduce.kept import KeptPass, KeptState, PassSubject
 from vfs.reduce.passes import Pass
 from vfs.reduce.passes import reduce as pass_over
 from vfs.reduce.projections import check_axes
 from vfs.reduce.reduction import Reduction
 from vfs.reduce.result import Result, Results
-from vfs.reduce.resumable import PassState, PassSubject, ResumablePass
 from vfs.reduce.saving import save, saver
 from vfs.reduce.spelling import spelled
 from vfs.sets.live_set import LiveSet
@@ -151,7 +151,7 @@ def reduced_resumable(
     Returns: None where `target` was complete already, and at most what lay beside it had to be removed.
 
     Raises:
-        OptionError: see `vfs.reduce.resumable.PassState` too; `target` is complete, and something else or nothing tells
+        OptionError: see `vfs.reduce.kept.KeptState` too; `target` is complete, and something else or nothing tells
             of what; or nothing tells whether the sources changed.
     """
     array, sources = opened.main, opened.opening.version
@@ -170,7 +170,7 @@ def reduced_resumable(
             return None
         files = array.backend.files
         files.look()
-        state = PassState(place, PassSubject(sources.hex(), _asked(opened, wanted), files.identity()), resume)
+        state = KeptState(place, PassSubject(sources.hex(), _asked(opened, wanted), files.identity()), resume)
     with closing(state):
         if state.dropped:
             say(f"{place.holds}: is of a time before files of the set were touched; the reduction starts again")
@@ -180,7 +180,7 @@ def reduced_resumable(
                 sums.check_complete(_like(array, wanted))
             return None
         try:
-            made = reduced(array, wanted, target, progress, sums, partial(ResumablePass, saved=state))
+            made = reduced(array, wanted, target, progress, sums, partial(KeptPass, saved=state))
         except BaseException as error:
             if state.resumes and not isinstance(error, OptionError):
                 say_how_to_go_on(error, target, place)

@@ -1,7 +1,7 @@
 """Where an output is written: a folder or a file, a zip file, or a store of objects; and what is done there.
 
 What is unfinished lies beside its final name, with a journal of how far it is (`vfs.outputs.journals`); the state of
-a pass (`vfs.reduce.resumable`) does so, too. Files of units of a store are written into a folder of this machine, under
+a pass (`vfs.reduce.kept`) does so, too. Files of units of a store are written into a folder of this machine, under
 temporary names, and then *kept*: flushed and renamed, moved into the archive, or sent. In the end come the documents,
 the sums (`vfs.outputs.sums`), and last what makes it a store: its name, or the document of its root.
 """

@@ -59,7 +59,7 @@ class PassSubject(JournalSubject):
         return ""
 
 
-class PassState:
+class KeptState:
     """The state of a pass, and its journal. Only one process can have them.
 
     Args:
@@ -179,14 +179,14 @@ class PassState:
         self._lines.close()
 
 
-class ResumablePass(Pass):
+class KeptPass(Pass):
     """Makes results of the frames of an array, once, and keeps its state.
 
     Args:
         saved: its state. One that is there is gone on from.
     """
 
-    def __init__(self, *given: Any, saved: PassState, **named: Any) -> None:
+    def __init__(self, *given: Any, saved: KeptState, **named: Any) -> None:
         super().__init__(*given, **named)
         self._saved, self._files = saved, self.array.backend.files
         self._moves = self._files.moves.item(0)
