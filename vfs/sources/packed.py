@@ -49,7 +49,21 @@ _FILES = 8  # whose points and last bytes are kept
 _Key = tuple[str, FileState]
 
 
-class GzipDecoder:
+class _AroundDecoder:
+    """Ends where the decoder that it goes around ends, and has the bytes behind that."""
+
+    inner: Any
+
+    @property
+    def eof(self) -> bool:
+        return bool(self.inner.eof)
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self.inner.unused_data)
+
+
+class GzipDecoder(_AroundDecoder):
     """Decodes members of gzip one after the other, as `bz2.BZ2Decompressor` and `lzma.LZMADecompressor` decode."""
 
     def __init__(self, inner: Any = None) -> None:
@@ -70,14 +84,6 @@ class GzipDecoder:
     def needs_input(self) -> bool:
         return not self.tail
 
-    @property
-    def eof(self) -> bool:
-        return bool(self.inner.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self.inner.unused_data)
-
 
 def zstd_of_python() -> Any:
     """Return the standard library's module for zstd, or its backport before Python 3.14."""
@@ -88,7 +94,7 @@ def zstd_of_python() -> Any:
     return zstd
 
 
-class ZstdDecoder:
+class ZstdDecoder(_AroundDecoder):
     """Decodes frames of zstd one after the other, as `bz2.BZ2Decompressor` does; windows of up to 128 MiB."""
 
     def __init__(self) -> None:
@@ -105,14 +111,6 @@ class ZstdDecoder:
     @property
     def needs_input(self) -> bool:
         return bool(self.inner.needs_input)
-
-    @property
-    def eof(self) -> bool:
-        return bool(self.inner.eof)
-
-    @property
-    def unused_data(self) -> bytes:
-        return bytes(self.inner.unused_data)
 
 
 _DECODERS: Mapping[bytes, Callable[[], Any]] = {
