@@ -98,7 +98,7 @@ def _plan(paths: Several, options: ShowOptions, format_options: dict[str, Any], 
     limit = chunking.as_bytes(options.cache_size, "cache_size")
     common = options.common()
     if options.tree:
-        view = TreeView(show_files=options.show_files, single_files=options.single_files, for_urls=for_urls)
+        view = TreeView.of(options, None, for_urls)
         return plan_tree(list(islice(items, 2)), common, format_options, view, limit)
     backend, _ = choice(common.backend, serves=True)
     common, cache = options.common(backend=backend), ChunkCache(limit)

@@ -143,12 +143,7 @@ def planned(datasets: Sequence[str], settings: Settings) -> tuple[MountPlan, str
         if getattr(options, name) and not options.tree:
             raise OptionError(f"--{name.replace('_', '-')} goes with --tree")
     if options.tree:
-        view = TreeView(
-            zarr_format=settings.zarr_format,
-            show_files=options.show_files,
-            single_files=options.single_files,
-            for_urls=for_urls,
-        )
+        view = TreeView.of(options, settings.zarr_format, for_urls)
         plan = plan_tree(datasets, options.common(), settings.format_options_of_all(), view, limit)
         return plan, f"the data sets in {datasets[0]}"
     if for_urls and (folders := [path for path in datasets if is_folder(path)]):

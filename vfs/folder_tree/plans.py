@@ -27,6 +27,7 @@ from vfs.folder_tree import FolderTree, MemberSet
 from vfs.folder_tree.folder_records import log
 from vfs.folder_tree.records import Rules
 from vfs.formats import by_name, formats
+from vfs.model.command_options import ShowOptions
 from vfs.model.open_options import OpenOptions
 from vfs.model.option_fields import known
 from vfs.model.options import dtype_option
@@ -84,6 +85,12 @@ class TreeView:
     show_files: bool = False
     single_files: bool = False
     for_urls: bool = False
+
+    @classmethod
+    def of(cls, options: ShowOptions, zarr_format: int | None, for_urls: bool) -> TreeView:
+        """Return what options say of a folder."""
+        files = {"show_files": options.show_files, "single_files": options.single_files}
+        return cls(zarr_format=zarr_format, for_urls=for_urls, **files)
 
 
 def plan_tree(
