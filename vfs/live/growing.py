@@ -40,9 +40,8 @@ from vfs.model.written import Proof
 
 WATCHED_FILES = 64
 """Files of a set of which all are looked at, while they are written; of more, the last ones."""
-MAX_UNPROVED_RANGES = (
-    1 << 20
-)  # read ranges of an array stored in blocks of which those are looked for that are not proved
+MAX_UNPROVED_RANGES = 1 << 20
+"""Read ranges of an array stored in blocks that are gone through for those that nothing proves."""
 
 
 @dataclass(frozen=True)
