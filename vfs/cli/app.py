@@ -331,7 +331,8 @@ def completion(
 
     said = script(shell)
     if words is not None:
-        said = "\n".join(completed(typer.main.get_command(app).commands, words))  # type: ignore[attr-defined]
+        commands = typer.main.get_command(_only(words[:-1])).commands  # type: ignore[attr-defined]
+        said = "\n".join(completed(commands, words))
     if said:
         put(said)
 
@@ -396,13 +397,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _only(arguments: list[str]) -> typer.Typer:
-    """Return the app with the command that arguments name alone: to make all of them takes longer than most run."""
+    """Return the app with the command that arguments name first, or with the names of all: to make the options of each
+    takes longer than most commands run.
+    """
     named = [command for command in app.registered_commands if arguments[:1] == [_name(command)]]
+    if not named and {_name(command) for command in app.registered_commands}.isdisjoint(arguments):
+        named = [_without_options(command) for command in app.registered_commands]
     if not named:
         return app
     small = copy(app)
     small.registered_commands = named
     return small
+
+
+def _without_options(command: Any) -> Any:
+    """Return what `vfs --help` says of a command."""
+    short = copy(command)
+    short.name, short.callback = _name(command), lambda: None
+    return short
 
 
 def _name(command: Any) -> str:

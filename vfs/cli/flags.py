@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -187,25 +188,45 @@ def opens(
         usual: names of options that the help has first.
     """
 
-    def opening(command: Callable[..., None]) -> Callable[..., None]:
-        flags = _flags(options, refused, usual)
+    return partial(_Opening, options, refused, where, usual)
 
-        def run(**given: Any) -> None:
-            typed = {parameter.name: given.pop(parameter.name) for parameter in flags}
-            settings = _settings(options, **typed)
-            said = settings.options.said() | {"zarr_format": settings.zarr_format}
-            refuse({flag(name): said.get(name) for name in refused}, where)
-            command(**given, settings=settings)
 
-        signature = inspect.signature(command, eval_str=True)
+class _Opening:
+    """A command with the options for opening data, which are made when typer asks for its signature: of one command in
+    a process.
+    """
+
+    def __init__(
+        self,
+        options: type[OpenOptions],
+        refused: Collection[str],
+        where: str,
+        usual: Collection[str],
+        command: Callable[..., None],
+    ) -> None:
+        self.options, self.refused, self.where, self.usual, self.command = options, refused, where, usual, command
+        self.__name__, self.__doc__ = command.__name__, command.__doc__
+
+    @cached_property
+    def flags(self) -> list[inspect.Parameter]:
+        return _flags(self.options, self.refused, self.usual)
+
+    @cached_property
+    def __signature__(self) -> inspect.Signature:
+        signature = inspect.signature(self.command, eval_str=True)
         own = [p.replace(kind=p.KEYWORD_ONLY) for p in signature.parameters.values() if p.name != "settings"]
-        parameters = [*own, *flags]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
-        return run
+        return inspect.Signature([*own, *self.flags])
 
-    return opening
+    @property
+    def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
+        return {p.name: p.annotation for p in self.__signature__.parameters.values()}
+
+    def __call__(self, **given: Any) -> None:
+        typed = {parameter.name: given.pop(parameter.name) for parameter in self.flags}
+        settings = _settings(self.options, **typed)
+        said = settings.options.said() | {"zarr_format": settings.zarr_format}
+        refuse({flag(name): said.get(name) for name in self.refused}, self.where)
+        self.command(**given, settings=settings)
 
 
 def refuse(given: Mapping[str, object], where: str) -> None:
