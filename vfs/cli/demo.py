@@ -77,7 +77,8 @@ def demo(keep: str | None = None, console: Console | None = None, then: Callable
         OptionError: `keep` is no folder, or not empty.
         VfsError: the pixels that were read differ from those that were written.
     """
-    out = Console(highlight=False) if console is None else console
+    # A path is never broken, so that lines can be typed as they are printed
+    out = Console(highlight=False, soft_wrap=True) if console is None else console
     with tempfile.TemporaryDirectory(prefix="vfs-demo-") as temporary, _SecondProcess() as second:
         folder = _new_folder("--keep", keep) if keep else temporary
         written = diffraction()
