@@ -36,7 +36,7 @@ from vfs.serving.status import MountStatus
 from vfs.testing.writers import write_mib
 
 NO_NAMES = ("vfs.desktop", "vfs.json", "vfs.hdf5", "vfs.live")  # files, a codec, an attribute
-SECTION = re.compile(r"(?<=<!-- format )(\w+)( -->\n)(.*?)(?=<!-- /format -->)", re.DOTALL)
+SECTION = re.compile(r"^### (\w+)\n(?:\n(?!#).*\n\nFiles: .*\n(?:\n(?:- `-o .*\n)+)?)?", re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", [name for name in WITH_SESSIONS if name not in IN_DOORS])
@@ -60,36 +60,30 @@ def test_all_code_of_pages_is_run() -> None:
 
 
 def format_section(one: Format) -> str:
-    """What the page says of each format: what it is, its files, where it is specified, a row for each option."""
-    made = (
-        f"### {one.name}\n\n{one.summary[0].upper()}{one.summary[1:]}.\n\nFiles:"
-        f" {' '.join(f'`{e}`' for e in one.extensions)}"
-    )
-    made += f". See <{one.url}>.\n\n" if one.url else ".\n\n"
-    if one.options:
-        made += "| option | takes | default | |\n|---|---|---|---|\n"
+    """What the page says of each format: what it is, its files, where it is specified, a line for each option."""
+    files = " ".join(f"`{ending}`" for ending in one.extensions)
+    made = f"### {one.name}\n\n{one.summary[0].upper()}{one.summary[1:]}.\n\nFiles: {files}."
+    made += f" See <{one.url}>.\n" if one.url else "\n"
     for name, parameter in one.options.items():
-        default = (
-            ""
-            if parameter.default in (None, "")
-            else f"`{str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default}`"
-        )
+        default = str(parameter.default).lower() if isinstance(parameter.default, bool) else parameter.default
         assert one.help(name), f"{one.name} says nothing of its option {name}"
-        made += f"| `-o {name}=…` | {named(parameter.annotation)} | {default} | {one.help(name)} |\n"
-    return made + "\n" * bool(one.options)
+        made += "\n" * (name == next(iter(one.options)))
+        made += f"- `-o {name}=…` ({named(parameter.annotation)}"
+        made += ")" if default in (None, "") else f"; default `{default}`)"
+        made += f": {one.help(name)}\n"
+    return made
 
 
 def test_sections_of_formats_are_current() -> None:
     text = PAGES["formats"].read_text()
-    names = [name for name, _, _ in SECTION.findall(text)]
+    before, heading, rest = text.partition("## All formats\n")
+    sections, end, after = rest.partition("\n## ")
+    names = [found[1] for found in SECTION.finditer(sections)]
     assert names == sorted({*formats()} & {*names}), (
         "sections are in the order of names; tests/test_places.py names the others"
     )
-    compare(
-        PAGES["formats"],
-        SECTION.sub(lambda found: f"{found[1]}{found[2]}{format_section(formats()[found[1]])}", text),
-        text,
-    )
+    made = SECTION.sub(lambda found: format_section(formats()[found[1]]), sections)
+    compare(PAGES["formats"], before + heading + made + end + after, text)
 
 
 def test_readme_is_short_and_begins_with_commands_and_sessions() -> None:

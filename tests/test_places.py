@@ -114,13 +114,13 @@ FORMATS = (
     ),
     Place(
         "vfs/docs/formats.md",
-        "<!-- format {0} --><!-- /format --> in the order of names, each on a line; VFS_WRITE_DOCS=1 scripts/test"
+        "### {0} under 'All formats' in the order of names; VFS_WRITE_DOCS=1 scripts/test"
         " tests/test_docs.py -k sections_of_formats fills it in, and you say behind it what is particular to {0}",
-        lambda: re.findall(r"^<!-- format (\w+) -->$", PAGES["formats"].read_text(), re.M),
+        lambda: re.findall(r"^### (\w+)$", section("formats", "## All formats", "\n## "), re.M),
     ),
     Place(
         "vfs/docs/formats.md",
-        "a row for {} to the table of calibration, with empty cells where its files say nothing of axes",
+        "a row for {} to the table of calibration, with `none` where its files say nothing of axes",
         lambda: {*re.findall(r"^\| (\w+) ", section("formats", "<!-- calibration -->", "<!-- /"), re.M)} - {"format"},
     ),
     Place(
