@@ -25,12 +25,12 @@ import numpy as np
 
 from vfs.errors import FormatError, OptionError, VfsError
 from vfs.formats import Format
+from vfs.formats.ome_said import TERMS
 from vfs.formats.ome_tiff.absent import damaged_files, lost_files, pages_in_no_image, pixels_in_text
 from vfs.formats.ome_tiff.document import Image, dtype_of
 from vfs.formats.ome_tiff.members import document_at, members, told_of
 from vfs.formats.ome_tiff.per_plane import companions
 from vfs.formats.ome_tiff.placed import OmeSet, PlacedPlanes, place_planes
-from vfs.formats.ome_tiff.said import TERMS
 from vfs.formats.tiff_structure.colour_maps import colours_of
 from vfs.formats.tiff_structure.headers import described_as_ome, header_of
 from vfs.formats.tiff_structure.kinds import Kind

@@ -14,8 +14,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from vfs.errors import FormatError
-from vfs.formats.headers import parse_xml
-from vfs.formats.ome_tiff.said import PER_PLANE, attributes, children, described, local, quantity, value
+from vfs.formats.ome_said import PER_PLANE, children, described, image_attrs, local, quantity, root_of
 
 TYPES = {
     "bit": "u1",
@@ -99,20 +98,6 @@ class Document:
     images: tuple[Image, ...]
 
 
-def root_of(text: str, path: str) -> Element:
-    """Parse the text of a document.
-
-    Raises:
-        FormatError: it is not OME-XML.
-    """
-    # The declaration may name another encoding than UTF-8, in which the parser gets the text
-    plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)
-    root = parse_xml(plain.encode("utf-8", "replace"), path)
-    if local(root) != "OME":
-        raise FormatError(f"{path}: expected OME-XML, found an XML document of <{local(root)}>")
-    return root
-
-
 def parse(text: str, path: str) -> Document:
     """Parse a document.
 
@@ -163,7 +148,7 @@ def _image(image: Element, pixels: Element, path: str) -> Image:
     inside = next(children(pixels, "BinData"), None) is not None
     plane = next(children(pixels, "Plane"), None) if sizes["Z"] * sizes["C"] * sizes["T"] > 1 else None
     said = tuple(name for name, (what, unit) in PER_PLANE.items() if quantity(plane, what, unit) is not None)
-    return Image(sizes, order, kind, max(1, samples or 1), runs, _attrs(image, pixels, channels), inside, said)
+    return Image(sizes, order, kind, max(1, samples or 1), runs, image_attrs(image, pixels), inside, said)
 
 
 def _run(data: Element, path: str) -> Run:
@@ -180,41 +165,6 @@ def _run(data: Element, path: str) -> Run:
         "" if uuid is None else (uuid.text or "").strip(),
         "" if uuid is None else uuid.get("FileName", ""),
     )
-
-
-def _attrs(image: Element, pixels: Element, channels: list[Element]) -> dict[str, Any]:
-    attrs: dict[str, Any] = {}
-    for name, text in (
-        ("id", image.get("ID")),
-        ("name", image.get("Name")),
-        ("dimension_order", pixels.get("DimensionOrder")),
-    ):
-        if text:
-            attrs[name] = text
-    for key, names in (
-        ("acquired", ("AcquisitionDate", "AcquiredDate", "CreationDate")),
-        ("description", ("Description",)),
-    ):
-        text = next(((child.text or "").strip() for name in names for child in children(image, name)), "")
-        if text:
-            attrs[key] = text
-    steps = {
-        axis.lower(): (pixels.get(f"PhysicalSize{axis}"), pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in "XYZ"
-    }
-    steps["t"] = (pixels.get("TimeIncrement"), pixels.get("TimeIncrementUnit", "s"))
-    known = {axis: (value(size or ""), unit) for axis, (size, unit) in steps.items()}
-    calibration = {
-        axis: {"scale": float(step), "offset": 0.0, "unit": unit}
-        for axis, (step, unit) in known.items()
-        if isinstance(step, int | float) and 0 < step < 1e300
-    }
-    if calibration:
-        attrs["calibration"] = calibration
-    if pixels.get("SignificantBits"):
-        attrs["significant_bits"] = value(pixels.get("SignificantBits", ""))
-    if channels:
-        attrs["channels"] = [attributes(channel) for channel in channels[:1000]]
-    return attrs
 
 
 def dtype_of(kind: str) -> np.dtype | None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from vfs.errors import FormatError, MissingSourceError, OutsideError, VfsError
 from vfs.formats.headers import exists, read_side_file
-from vfs.formats.ome_tiff.document import Document, parse, root_of
-from vfs.formats.ome_tiff.said import attrs_of, described
+from vfs.formats.ome_said import attrs_of, described, root_of
+from vfs.formats.ome_tiff.document import Document, parse
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Reader, header_of
 from vfs.model.sources import Sources
 from vfs.model.wording import option

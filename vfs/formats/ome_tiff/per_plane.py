@@ -14,9 +14,9 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from vfs.errors import DecodeError, FormatError, VfsError
-from vfs.formats.ome_tiff.document import Image, root_of
+from vfs.formats.ome_said import PER_PLANE, children, described, quantity, root_of
+from vfs.formats.ome_tiff.document import Image
 from vfs.formats.ome_tiff.members import is_tiff
-from vfs.formats.ome_tiff.said import PER_PLANE, children, described, quantity
 from vfs.formats.tiff_structure.headers import DESCRIPTION, Reader
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files

@@ -14,7 +14,8 @@ from itertools import islice
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from vfs.formats.headers import leaves
+from vfs.errors import FormatError
+from vfs.formats.headers import leaves, parse_xml
 from vfs.model.channels import real
 from vfs.model.metadata import Term, sides
 from vfs.model.units import factor, spelled
@@ -32,6 +33,20 @@ _UNITS = {"DeltaT": "s", "ExposureTime": "s", "PinholeSize": "µm", "Wavelength"
 _MAX_PLANES = 10_000
 """Most planes that are compared; of more, nothing is said of the image by its planes."""
 _MAX_CHANNELS = 1000
+
+
+def root_of(text: str, path: str) -> Element:
+    """Parse the text of a document.
+
+    Raises:
+        FormatError: it is not OME-XML.
+    """
+    # The declaration may name another encoding than UTF-8, in which the parser gets the text
+    plain = re.sub(r"^\s*<\?xml[^>]*\?>", "", text.lstrip("\ufeff"), count=1)
+    root = parse_xml(plain.encode("utf-8", "replace"), path)
+    if local(root) != "OME":
+        raise FormatError(f"{path}: expected OME-XML, found an XML document of <{local(root)}>")
+    return root
 
 
 def local(element: Element) -> str:
@@ -78,6 +93,42 @@ def quantity(element: Element | None, name: str, unit: str) -> float | None:
     own = spelled(element.get(f"{name}Unit", _UNITS.get(name, "")))
     one = 1.0 if own == unit else factor(own, unit)
     return None if one is None else real(text, one)
+
+
+def image_attrs(image: Element, pixels: Element) -> dict[str, Any]:
+    """Return name, date, description, calibration and channels of an image, as attributes of its array have them."""
+    attrs: dict[str, Any] = {}
+    for name, text in (
+        ("id", image.get("ID")),
+        ("name", image.get("Name")),
+        ("dimension_order", pixels.get("DimensionOrder")),
+    ):
+        if text:
+            attrs[name] = text
+    for key, names in (
+        ("acquired", ("AcquisitionDate", "AcquiredDate", "CreationDate")),
+        ("description", ("Description",)),
+    ):
+        text = next(((child.text or "").strip() for name in names for child in children(image, name)), "")
+        if text:
+            attrs[key] = text
+    steps = {
+        axis.lower(): (pixels.get(f"PhysicalSize{axis}"), pixels.get(f"PhysicalSize{axis}Unit", "µm")) for axis in "XYZ"
+    }
+    steps["t"] = (pixels.get("TimeIncrement"), pixels.get("TimeIncrementUnit", "s"))
+    known = {axis: (value(size or ""), unit) for axis, (size, unit) in steps.items()}
+    calibration = {
+        axis: {"scale": float(step), "offset": 0.0, "unit": unit}
+        for axis, (step, unit) in known.items()
+        if isinstance(step, int | float) and 0 < step < 1e300
+    }
+    if calibration:
+        attrs["calibration"] = calibration
+    if pixels.get("SignificantBits"):
+        attrs["significant_bits"] = value(pixels.get("SignificantBits", ""))
+    if channels := [*islice(children(pixels, "Channel"), _MAX_CHANNELS)]:
+        attrs["channels"] = [*map(attributes, channels)]
+    return attrs
 
 
 def attrs_of(root: Element, image: Element, pixels: Element) -> dict[str, Any]:
