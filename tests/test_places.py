@@ -132,7 +132,7 @@ FORMATS = (
         "tests/formats/test_header_properties.py",
         "def {0}(draw, folder), and {0} to KINDS",
         drawn,
-        {"fabio", "rosettasciio"},
+        {"bioformats", "fabio", "rosettasciio"},
     ),
 )
 

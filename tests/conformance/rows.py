@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.formats import hdf5_sets, seq_sets, sets
+from vfs.formats.bioformats import LIBRARY
 from vfs.formats.tvips import FIELDS
 from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd, write_up
 from vfs.testing.detector_writers import write_adsc, write_cbf, write_sls, write_spe
@@ -160,6 +161,15 @@ def rosettasciio(folder: Path) -> Written:
     signal = {"data": frames, "axes": axes, "metadata": about, "original_metadata": {}}
     semper.file_writer(str(folder / "a.unf"), signal)
     return folder / "a.unf", frames, {}
+
+
+def bioformats(folder: Path) -> Written:
+    for module in LIBRARY.modules:
+        pytest.importorskip(module)
+    path = folder / "a.nrrd"
+    head = "NRRD0004\ntype: uint16\ndimension: 3\nsizes: 64 32 12\nendian: little\nencoding: raw\n\n"
+    path.write_bytes(head.encode() + FRAMES.tobytes())
+    return path, FRAMES[None, None], {}
 
 
 def eer(each: int) -> Callable[[Path], Written]:
@@ -594,6 +604,7 @@ _AS_WRITTEN = (
     Row("sls, eiger", "sls", sls((2, 2), detector="Eiger"), finds_files=True, factor=1.2),
     Row("cbf", "cbf", cbf, calibrated=("y", "x"), counted=False, factor=1.8),
     Row("fabio", "fabio", fabio, counted=False, cut=False, factor=2.2),
+    Row("bioformats", "bioformats", bioformats, cut=False, factor=1.1),
     Row("rosettasciio", "rosettasciio", rosettasciio, cut=False, factor=1.1, calibrated="xyz"),
     Row("eer", "eer", eer(1), calibrated=("frame", "y", "x")),
     Row("eer, sums", "eer", eer(3), arranged=False, factor=1.6, calibrated=("frame", "y", "x")),
@@ -671,6 +682,7 @@ COMPUTED = (
         "sls, eiger",
         "cbf",
         "fabio",
+        "bioformats",
         "rosettasciio",
     ),
 )

@@ -43,7 +43,7 @@ from vfs.testing.rows import Row, WrittenSet  # noqa: E402
 
 BY_ITSELF = ("hdf5, events of Velox",)
 """Rows whose decoder reads with `Sources.read`, below which there are no faults here."""
-ELSEWHERE = ("fabio", "rosettasciio")
+ELSEWHERE = ("bioformats", "fabio", "rosettasciio")
 """Formats whose files a library reads in another process, where there are none, either."""
 WINDOW = 1 << 13
 """Bytes read at once: two frames of most rows, so that a set has several windows."""

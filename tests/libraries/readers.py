@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -57,3 +57,36 @@ class Numbers(Signals):
 
     def run(self, _: str) -> None:
         os.system("true")
+
+
+class Together:
+    """Answers for all sets with its process, and itself as the file of the set tells it to."""
+
+    started: ClassVar[list[int]] = []
+
+    def __init__(self, opening: Mapping[str, Any]) -> None:
+        assert set(opening) == {"seconds"}
+
+    @staticmethod
+    def load() -> None:
+        pass
+
+    @classmethod
+    def start(cls) -> None:
+        cls.started.append(os.getpid())
+
+    def answer(self, question: Mapping[str, Any], data: np.ndarray) -> tuple[dict[str, Any], np.ndarray | None]:
+        about = question["set"]
+        if about["path"].endswith("crash.together"):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        one = {"path": "data", "dtype": "|u1", "shape": [2], "dims": ["x"], "nav_ndim": 0, "block": [2]}
+        told = {**one, "companion": False, "attrs": {"pid": self.started}}
+        return ({}, np.zeros(2, "u1")) if question["ask"] == "block" else ({"arrays": [told], "files": {}}, None)
+
+
+class Unstarted(Together):
+    """Does not start."""
+
+    @classmethod
+    def start(cls) -> None:
+        raise OSError("no engine")

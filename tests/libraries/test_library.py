@@ -14,10 +14,13 @@ import vfs
 from vfs import formats
 from vfs.libraries.arrays import library_arrays, library_original
 from vfs.libraries.library import MAX_FORKS
+from vfs.model.layout import altered
 from vfs.model.libraries import Library
 
-LIBRARY = Library("Numbers", "MIT", "none", "numpy", "tests.libraries.readers:Numbers", seconds=3.0)
-ABSENT = Library("Absent", "MIT", "absent", "no_such_module_at_all", "tests.libraries.readers:Numbers")
+LIBRARY = Library("Numbers", "MIT", "none", ("numpy",), "tests.libraries.readers:Numbers", seconds=3.0)
+ABSENT = Library("Absent", "MIT", "absent", ("no_such_module_at_all",), "tests.libraries.readers:Numbers")
+TOGETHER = Library("Together", "MIT", "none", ("numpy",), "tests.libraries.readers:Together", together=True)
+UNSTARTED = altered(TOGETHER, reader="tests.libraries.readers:Unstarted")
 DATA = np.arange(48, dtype="u1").reshape(3, 2, 8) + 64
 
 
@@ -36,7 +39,8 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> None:
             original=lambda paths, sources: library_original(library, paths[0], sources, {}),
         )
 
-    more = {"numbers": of("numbers", LIBRARY), "absent": of("absent", ABSENT)}
+    libraries = {"numbers": LIBRARY, "absent": ABSENT, "together": TOGETHER, "unstarted": UNSTARTED}
+    more = {name: of(name, library) for name, library in libraries.items()}
     entries, loaded = {**formats._entries(), **more}, formats._loaded
     monkeypatch.setattr(formats, "_entries", lambda: entries)
     monkeypatch.setattr(formats, "_loaded", lambda name: more[name] if name in more else loaded(name))
@@ -130,3 +134,19 @@ def test_few_forks_stay(tmp_path: Path) -> None:
 def test_a_library_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(vfs.DependencyError, match=r"a\.numbers: reading it needs Absent \(MIT\): .*install"):
         vfs.open(numbers(tmp_path), format="absent")
+
+
+def test_one_process_answers_for_all_sets(tmp_path: Path) -> None:
+    """A crash of one set is a line, and the others are opened again."""
+    arrays = [vfs.open(numbers(tmp_path, name=f"{k}.together"), format="together") for k in range(MAX_FORKS + 2)]
+    assert len({tuple(array.attrs["pid"]) for array in arrays}) == 1
+    with pytest.raises(vfs.FormatError, match=r"crash\.together: Together does not read it: it crashes \(SIGSEGV\)"):
+        vfs.open(numbers(tmp_path, name="crash.together"), format="together")
+    assert arrays[0][...].tolist() == [0, 0]
+    (again,) = vfs.open(tmp_path / "0.together", format="together").attrs["pid"]
+    assert [again] != arrays[0].attrs["pid"]
+
+
+def test_a_library_that_does_not_start(tmp_path: Path) -> None:
+    with pytest.raises(vfs.FormatError, match=r"a\.numbers: Together does not read it: it does not start: no engine"):
+        vfs.open(numbers(tmp_path), format="unstarted")

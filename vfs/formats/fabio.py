@@ -30,7 +30,7 @@ from vfs.model.sources import Sources
 from vfs.model.stored import Absence, StoredArray
 from vfs.model.wording import Word, format_option
 
-LIBRARY = Library("fabio", "MIT", "fabio", "fabio", "vfs.formats.fabio:FabioFrames")
+LIBRARY = Library("fabio", "MIT", "fabio", ("fabio",), "vfs.formats.fabio:FabioFrames")
 
 _MARKS = (
     (b"FORMAT :100", "bruker100image"),
@@ -102,6 +102,10 @@ class FabioFrames:
         from fabio import fabioformats
 
         fabioformats.get_all_classes()
+
+    @staticmethod
+    def start() -> None:
+        pass
 
     def answer(self, question: Mapping[str, Any], data: np.ndarray) -> tuple[dict[str, Any], np.ndarray | None]:
         from fabio import fabioformats

@@ -22,6 +22,14 @@ class _FirstBytes(NamedTuple):
 
 _NEVER = rb"(?!)"
 _OF_FORMATS = {
+    "bioformats": _FirstBytes(
+        _NEVER,
+        (
+            *(".1sc", ".al3d", ".am", ".amiramesh", ".avi", ".cxd", ".dcm", ".dicom", ".dv", ".htd", ".ics", ".ipl"),
+            *(".ipw", ".liff", ".mnc", ".msr", ".mvd2", ".nd", ".nhdr", ".nii", ".nrrd", ".obf", ".oib", ".oif"),
+            *(".oir", ".pic", ".r3d", ".sdt", ".sif", ".sm2", ".vff", ".vws", ".xdce", ".zvi"),
+        ),
+    ),
     "blo": _FirstBytes(rb"IMGBLO"),
     "cbf": _FirstBytes(rb"###CBF"),
     "czi": _FirstBytes(rb"ZISRAWFILE"),

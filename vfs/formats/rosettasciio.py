@@ -22,7 +22,7 @@ from vfs.model.wording import format_option
 from vfs.sources.names import splitext
 
 LIBRARY = Library(
-    "RosettaSciIO", "GPL-3.0-or-later", "rosettasciio", "rsciio", "vfs.formats.rosettasciio:RosettaReader"
+    "RosettaSciIO", "GPL-3.0-or-later", "rosettasciio", ("rsciio",), "vfs.formats.rosettasciio:RosettaReader"
 )
 
 _KINDS: Mapping[str, Sequence[tuple[str, str]]] = {

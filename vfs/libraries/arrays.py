@@ -73,6 +73,8 @@ class LibrarySet:
             with _copying:
                 folder = _copied(self)
             opening |= {"path": os.path.join(folder, basename(self.path)), "folders": (os.path.realpath(folder),)}
+        if self.library.together:
+            opening, question = {}, {**question, "set": opening}
         try:
             return ask(self.library, self.path, opening, question)
         except SourceMovedError as error:
@@ -190,6 +192,7 @@ def library_arrays(
                 attrs=one["attrs"],
                 companion=one["companion"],
                 coordinate=one["companion"],
+                main=one.get("main"),
                 terms=() if one["companion"] else tuple(terms),
             )
         )

@@ -36,11 +36,11 @@ def ask(
     question: Mapping[str, Any],
     data: bytes | memoryview = b"",
 ) -> tuple[dict[str, Any], np.ndarray]:
-    """Ask the fork that answers for a set, which is started if there is none.
+    """Ask the fork that answers for a set, or for all sets of the library, which is started if there is none.
 
     Args:
         path: the file, for messages.
-        opening: what the fork begins with, as JSON; the same for all questions about a set.
+        opening: what the fork begins with, as JSON; the same for all questions that one fork answers.
         question: goes to the fork as JSON.
         data: goes to the fork behind it.
 
@@ -60,7 +60,7 @@ def ask(
                 said, array = fork.exchange(question, data)
             except (EOFError, OSError):
                 ended = fork.end()
-                if begun:  # else it had ended since it was last asked, as they do
+                if begun or fork.heard:  # else it had ended since it was last asked, as they do
                     raise LibraryError("ends without an answer" if ended is None else ended.ended) from None
                 continue
             if "stale" not in said:
@@ -87,6 +87,7 @@ class _Fork:
         self.helper = _helper(library)
         self.lock = threading.Lock()
         self.users = 0  # threads that ask it, or wait for that
+        self.heard = False  # it has begun with what it was last asked
         self.socket: socket.socket | None = None
         self.ending: tuple[Any, int] | None = None
 
@@ -111,12 +112,14 @@ class _Fork:
             EOFError, OSError: the fork ended.
         """
         assert self.socket is not None
+        self.heard = False
         send(self.socket, question, data)
         said: dict[str, Any] = {"wait": self.library.seconds}
         while "wait" in said:  # seconds that it gives itself, more for a large file
             if not waits(self.socket, said["wait"] + _LATE):
                 raise EOFError
             said, found = received(self.socket)
+            self.heard = True
         return said, found.view(np.dtype(said["dtype"])).reshape(said["shape"]) if "dtype" in said else found
 
     def end(self) -> Outcome | None:

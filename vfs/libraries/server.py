@@ -56,6 +56,10 @@ class LibraryReader(Protocol):
             ImportError: the library is not there.
         """
 
+    @staticmethod
+    def start() -> None:
+        """Start in the fork what cannot be forked, before the fork is bounded. Whatever it raises becomes a line."""
+
     def answer(self, question: Mapping[str, Any], data: np.ndarray) -> tuple[dict[str, Any], np.ndarray | None]:
         """Answer a question with which data (uint8[n]) come. Whatever it raises becomes a line."""
 
@@ -81,6 +85,7 @@ def _load(reader: str) -> Answer:
 
 
 def _serve(reader: type[LibraryReader], missing: str, opening: dict[str, Any], file: int, write: Write) -> None:
+    failed = missing or _started(reader, float(opening["seconds"]))
     limits = ForkLimits(opening)
     sys.addaudithook(limits.audit)
     read: LibraryReader | None = None
@@ -90,8 +95,8 @@ def _serve(reader: type[LibraryReader], missing: str, opening: dict[str, Any], f
                 question, data = received(asked)
             except EOFError:
                 return
-            if missing or limits.moved():
-                send(asked, {"missing": missing} if missing else {"stale": True})
+            if failed or limits.moved():
+                send(asked, {"missing": missing} if missing else {"error": failed} if failed else {"stale": True})
                 continue
             limits.begin(len(data), asked)
             array = None
@@ -113,6 +118,18 @@ def _serve(reader: type[LibraryReader], missing: str, opening: dict[str, Any], f
                 array = np.ascontiguousarray(array)
                 about = {"dtype": array.dtype.str, "shape": array.shape}
                 send(asked, said | about, array.reshape(-1).view(np.uint8).data if array.size else b"")
+
+
+def _started(reader: type[LibraryReader], seconds: float) -> str:
+    """Start what a library needs. Returns what is wrong with it, "" if nothing is."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        reader.start()
+    except Exception as error:
+        return f"does not start: {_told(error)}"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return ""
 
 
 class ForkLimits:
@@ -157,7 +174,7 @@ class ForkLimits:
 
     def moved(self) -> str:
         """Return the path of a file that is not as it was when it was opened; "" if all are."""
-        return next((path for path, state in self.opened.items() if _state(path) != state), "")
+        return moved(self.opened)
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Refuse what a reader has no business with: see `sys.addaudithook`."""
@@ -174,7 +191,7 @@ class ForkLimits:
             code = real.endswith((".py", ".pyc", ".so")) or (self.boundary.unlimited and self.own.holds(real))
             if self.boundary.holds(real) and not code:
                 name = os.path.abspath(os.fsdecode(path))
-                if name not in self.opened and (state := _state(name)) is not None:
+                if name not in self.opened and (state := file_state(name)) is not None:
                     self.opened[name] = state
                     self._room(state[0])
                     self._time()
@@ -187,7 +204,12 @@ class ForkLimits:
             raise PermissionError(f"{path}: files are opened for reading only")
 
 
-def _state(path: str) -> tuple[int, ...] | None:
+def moved(opened: States) -> str:
+    """Return the path of a file that is not as it was when it was opened; "" if all are."""
+    return next((path for path, state in opened.items() if file_state(path) != state), "")
+
+
+def file_state(path: str) -> tuple[int, ...] | None:
     """Return all that tells a file from another one: see `vfs.model.file_state`."""
     try:
         found = os.stat(path)

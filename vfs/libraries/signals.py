@@ -185,6 +185,10 @@ class Signals:
                 self.signals.append((at + dim, values, {}))
             self.signals.append((f"{at}data", one, {dim: known for dim, known in calibration.items() if known}))
 
+    @staticmethod
+    def start() -> None:
+        pass
+
     def open(self, path: str, options: Mapping[str, Any]) -> Sequence[Signal]:
         """Read a file. Whatever this raises becomes a line."""
         raise NotImplementedError

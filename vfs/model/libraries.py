@@ -20,17 +20,20 @@ class Library:
         name: what its makers call it.
         licence: its SPDX identifier.
         extra: the extra of vfs that installs it.
-        module: the module by which one sees that it is installed.
+        modules: the modules by which one sees that it is installed.
         reader: "MODULE:CLASS" of what runs in the fork: see `vfs.libraries.server.LibraryReader`.
         seconds: by the clock, for an answer about a small file.
+        together: True if one process answers for all sets, as it is slow to start. Questions then have "set", the
+            opening of the one that they are about; the reader looks after changed files itself.
     """
 
     name: str
     licence: str
     extra: str
-    module: str
+    modules: tuple[str, ...]
     reader: str
     seconds: float = 30.0
+    together: bool = False
 
     @property
     def install(self) -> str:
@@ -40,7 +43,7 @@ class Library:
     @property
     def installed(self) -> bool:
         """True if it is there."""
-        return find_spec(self.module) is not None
+        return all(find_spec(module) is not None for module in self.modules)
 
     def check(self, path: str) -> None:
         """Check that the library is there.

@@ -8,6 +8,7 @@ DECIDED = (*CAMERAS, *MICROSCOPES, *PLANES)
 """Every format's fields. A field that only describes (a date, a comment) is none of these."""
 
 NONE = {
+    "bioformats": "what its fields say Bio-Formats decides",
     "raw": "headerless: the caller says everything",
     "rosettasciio": "what its fields say RosettaSciIO decides",
 }
