@@ -62,6 +62,15 @@ def test_radial_means_over_ellipses(array: vfs.VirtualArray, frames: np.ndarray)
     np.testing.assert_allclose(found["r"].data.reshape(300, -1), np.stack(means, axis=1))
     circles = np.floor(np.hypot(*(np.mgrid[:40, :50] - np.array([19.3, 24.0])[:, None, None])))
     np.testing.assert_allclose(found["few"].data[0, 0], [frames[0][circles == k].mean() for k in range(4)])
-    for given, said in (({"ratio": 0.5}, "expected 1 or more"), ({"cx": None}, "expected both cy and cx")):
+    at_most = {"ratio": 1.5, "angle": 30, "r0": 4.3, "r1": 12.1}
+    ranges = array.reduce(one=vfs.RadialMean(19.3, 24.0, 1, **at_most), some=vfs.RadialMean(19.3, 24.0, **at_most))
+    far = np.hypot(at.real / 1.5, at.imag)
+    between = (far >= 4.3) & (far < 12.1)
+    np.testing.assert_allclose(ranges["one"].data.reshape(300), frames[:, between].mean(axis=1))
+    assert ranges["one"].calibration["ring"] == pytest.approx({"scale": 7.8, "offset": 8.2, "unit": "px"})
+    assert ranges["some"].data.shape[-1] == 8  # the last of which is narrower
+    np.testing.assert_allclose(ranges["some"].data[0, 0, 7], frames[0][(far >= 11.3) & (far < 12.1)].mean())
+    wrong = [({"ratio": 0.5}, "expected 1 or more"), ({"cx": None}, "expected both cy and cx")]
+    for given, said in [*wrong, *(({"r0": r0, "r1": 5}, "expected 0 <= r0 < r1") for r0 in (5, -1))]:
         with pytest.raises(vfs.OptionError, match=said):
             array.reduce(r=vfs.RadialMean(**{"cy": 1, "cx": 2, **given}))

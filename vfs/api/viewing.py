@@ -85,7 +85,7 @@ class View:
     def detector(self, value: Reduction) -> None:
         if not isinstance(value, Reduction):
             raise OptionError(f"detector={value!r}: expected a reduction, such as vfs.Disk(64, 64, 20)")
-        self._say(detector=_positional(value))
+        self._say(detector=spelling.spelled(value))
 
     @property
     def position(self) -> tuple[int, ...]:

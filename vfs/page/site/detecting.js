@@ -217,7 +217,10 @@ export class Detecting {
         cx,
         r: Math.round(10 * Math.min(found.r * 1.5, Math.max(...this.viewer.images.size))) / 10,
       });
-    else if (kind === "rectangle" || kind === "polygon")
+    else if (kind === "radial") {
+      const { r0, r1 } = old.r1 ? old : (this.presets?.ADF ?? { r0: r, r1: 2 * r });
+      this.set({ ...drawn(kind, [cy, cx], [cy, cx + r1], this.viewer.images.size), r0, r1 });
+    } else if (kind === "rectangle" || kind === "polygon")
       this.set(drawn(kind, [cy - r * 0.7, cx - r * 0.7], [cy + r * 0.7, cx + r * 0.7], this.viewer.images.size));
     else this.set(drawn(kind, [cy, cx], kind === "point" ? [cy, cx] : [cy, cx + r], this.viewer.images.size));
   }
@@ -274,7 +277,9 @@ export class Detecting {
     if (!this.armed && (view.zoom > 1 || (whole && !this.viewer.curves))) return null;
     const kind = this.armed || (whole ? "rectangle" : start.shape.kind);
     if (kind === "point") change(drawn(kind, place, place, this.viewer.images.size));
-    return { move: (to) => change(drawn(kind, place, to, this.viewer.images.size)), end };
+    const { ratio, angle } = start.shape;
+    const shaped = kind === "radial" && ratio ? { ratio, angle } : {};
+    return { move: (to) => change({ ...drawn(kind, place, to, this.viewer.images.size), ...shaped }), end };
   }
 
   /** Make the detector the active one that a press takes hold of, if that is not the active one. */

@@ -2,8 +2,9 @@
  * Shapes: detectors in a frame, and selections in a scan. Plain values, changed by making new ones.
  *
  * A shape is {kind, …}: polygon {y: [], x: []}, its vertices; point {y, x}; disk {cy, cx, r}; ring {cy, cx, r0, r1}; rectangle
- * {y0, x0, y1, x1}, half-open; whole {}: everything; com {cy, cx, r}: the centre of mass in a disk;
- * magnitude {}: everything, of complex numbers. In pixels; pixel (0, 0) has its centre at (0, 0).
+ * {y0, x0, y1, x1}, half-open; whole {}: everything; com {cy, cx, r}: the centre of mass in a disk; radial {cy, cx, bins: 1,
+ * ratio, angle, r0, r1}: the mean between two ellipses, see `vfs.RadialMean`; magnitude {}: everything, of complex numbers. In
+ * pixels; pixel (0, 0) has its centre at (0, 0).
  */
 
 const WORDS = {
@@ -13,6 +14,7 @@ const WORDS = {
   rectangle: "rectangle",
   whole: "frame_sum",
   com: "center_of_mass",
+  radial: "radial_mean",
   magnitude: "magnitude_sum",
   polygon: "polygon",
 };
@@ -23,9 +25,11 @@ const TAKES = {
   rectangle: ["y0", "x0", "y1", "x1"],
   whole: [],
   com: ["cy", "cx", "r"],
+  radial: ["cy", "cx", "bins", "ratio", "angle", "r0", "r1"],
   magnitude: [],
   polygon: ["y", "x"],
 };
+const USUAL = { radial: { ratio: 1, angle: 0 } }; // what need not be said
 const FAR = 1e9; // pixels: nothing is so large
 const LEAST = 0.8; // pixels: a smaller disk may hold no pixel's centre
 
@@ -67,7 +71,7 @@ export function fromText(text, kinds = Object.keys(WORDS)) {
     .split(",")
     .map((piece) => piece.trim())
     .filter(Boolean);
-  const shape = { kind };
+  const shape = { kind, ...USUAL[kind] };
   given.forEach((piece, place) => {
     const [name, value] = piece.includes("=")
       ? piece.split("=").map((part) => part.trim())
@@ -75,11 +79,13 @@ export function fromText(text, kinds = Object.keys(WORDS)) {
     shape[name] = value === "" ? NaN : Number(value);
   });
   const expected = TAKES[kind];
-  if (given.length !== expected.length || !expected.every((name) => Number.isFinite(shape[name]))) {
+  if (given.length > expected.length || !expected.every((name) => Number.isFinite(shape[name]))) {
     throw new Error(`“${text.trim()}”: expected ${WORDS[kind]}(${expected.join(", ")}), all numbers`);
   }
   if (["r", "r0", "r1"].some((name) => shape[name] < 0))
     throw new Error(`“${text.trim()}”: expected radii of 0 or more`);
+  if (kind === "radial" && !(shape.bins === 1 && shape.ratio >= 1 && shape.r0 < shape.r1))
+    throw new Error(`“${text.trim()}”: expected 1 for bins, a ratio of 1 or more, r0 less than r1`);
   if (!Object.values(shape).every((value) => value === kind || Math.abs(value) < FAR))
     throw new Error(`“${text.trim()}”: expected numbers of pixels`);
   return shape;
@@ -107,7 +113,7 @@ export function toRegion(shape, axes) {
  * @param {Object} shape
  * @param {[number, number]} place
  * @param {[number, number]} near how far off the edge still counts, along y and x.
- * @returns {?string} "r", "r0", "r1"; a rectangle's sides such as "y0x1"; a polygon's vertex "vertex 2" or edge "edge 2"; "all"; null: nothing.
+ * @returns {?string} "r", "r0", "r1"; "axis": the end of an ellipse's longer axis; a rectangle's sides such as "y0x1"; a polygon's vertex "vertex 2" or edge "edge 2"; "all"; null: nothing.
  */
 export function hold(shape, [y, x], [ny, nx]) {
   const n = Math.max(ny, nx);
@@ -116,13 +122,52 @@ export function hold(shape, [y, x], [ny, nx]) {
   if (shape.kind === "rectangle") return sides(shape, y, x, ny, nx);
   if (shape.kind === "polygon") return partOf(shape, y, x, n);
   if (!("cy" in shape)) return null;
-  const far = Math.hypot(y - shape.cy, x - shape.cx);
-  const radii = shape.kind === "ring" ? ["r1", "r0"] : ["r"];
+  if (shape.kind === "radial") {
+    const end = onEllipse(shape, shape.r1, 0);
+    if (Math.hypot(y - end[0], x - end[1]) <= n) return "axis";
+  }
+  const far = distance(shape)(y, x);
+  const radii = "r1" in shape ? ["r1", "r0"] : ["r"];
   const edge = radii.filter((name) => Math.abs(far - shape[name]) <= n);
   if (edge.length && far > Math.min(n, shape[edge[0]] / 3)) {
     return edge.reduce((a, b) => (Math.abs(far - shape[a]) <= Math.abs(far - shape[b]) ? a : b));
   }
   return far < shape[radii[0]] ? "all" : null;
+}
+
+/**
+ * Say how far places are from the centre of a shape, along the shorter axis of its ellipses, with the operations of
+ * `vfs.RadialMean`: both put each pixel into the same ring.
+ *
+ * @returns {function(number, number): number} of y and x.
+ */
+export function distance({ cy, cx, ratio = 1, angle = 0 }) {
+  const turn = angle * (Math.PI / 180);
+  const [cos, sin] = [Math.cos(turn), Math.sin(turn)];
+  return (y, x) => {
+    const along = ((x - cx) * cos + (y - cy) * sin) / ratio;
+    const across = (y - cy) * cos - (x - cx) * sin;
+    return Math.sqrt(along * along + across * across);
+  };
+}
+
+/** @returns {[number, number]} a place of the ellipse with a radius: 0 degrees is the end of its longer axis, 90 that of the shorter one. */
+export function onEllipse({ cy, cx, ratio, angle }, radius, degrees) {
+  const [turn, at] = [angle, degrees].map((one) => one * (Math.PI / 180));
+  const [along, across] = [radius * ratio * Math.cos(at), radius * Math.sin(at)];
+  return [cy + along * Math.sin(turn) + across * Math.cos(turn), cx + along * Math.cos(turn) - across * Math.sin(turn)];
+}
+
+/** @returns {Object} ellipses whose longer axis ends at a place. */
+function tilted(shape, [y, x]) {
+  const [dy, dx] = [y - shape.cy, x - shape.cx];
+  return elliptic(shape, Math.max(1, Math.hypot(dy, dx) / shape.r1), (Math.atan2(dy, dx) * 180) / Math.PI);
+}
+
+/** @returns {Object} ellipses with another axis ratio, and another angle, degrees: from -90, left out, to 90. */
+export function elliptic(shape, ratio, angle) {
+  const tenths = Math.round(angle * 10) / 10;
+  return { ...shape, ratio: Number(ratio.toFixed(4)), angle: tenths - 180 * Math.ceil((tenths - 90) / 180) };
 }
 
 /** @returns {?string} the nearest vertex or edge of a polygon that is near; else "all" inside of it. */
@@ -186,10 +231,11 @@ export function dragged(shape, part, from, to, size) {
     if (part.includes("x1")) made.x1 = Math.min(size[1], Math.max(x, shape.x0 + 1));
     return made;
   }
-  return sized(shape, part, Math.hypot(to[0] - shape.cy, to[1] - shape.cx));
+  if (part === "axis") return tilted(shape, to);
+  return sized(shape, part, distance(shape)(...to));
 }
 
-/** @returns {Object} a disk or ring with another radius. */
+/** @returns {Object} a disk, a ring or ellipses with another radius. */
 function sized(shape, part, radius) {
   const r = tidy(radius);
   if (part === "r") return { ...shape, r: Math.max(LEAST, r) };
@@ -228,7 +274,7 @@ export function grown(shape, by, inner, size) {
     return { ...shape, y: wider(shape.y, 0), x: wider(shape.x, 1) };
   }
   if (!("cy" in shape)) return shape;
-  const part = shape.kind === "ring" ? (inner ? "r0" : "r1") : "r";
+  const part = "r1" in shape ? (inner ? "r0" : "r1") : "r";
   return sized(shape, part, Math.max(0, shape[part] + by));
 }
 
@@ -261,9 +307,9 @@ export function drawn(kind, from, to, [height, width]) {
   }
   const r = Math.max(LEAST, tidy(Math.hypot(to[0] - ay, to[1] - ax)));
   const centre = { cy: tidy(ay), cx: tidy(ax) };
-  return kind === "ring"
-    ? { kind, ...centre, r0: tidy(r / 2), r1: Math.max(r, tidy(r / 2 + LEAST)) }
-    : { kind, ...centre, r };
+  const radii = { r0: tidy(r / 2), r1: Math.max(r, tidy(r / 2 + LEAST)) };
+  if (kind === "radial") return { kind, ...centre, bins: 1, ratio: 1, angle: 0, ...radii };
+  return kind === "ring" ? { kind, ...centre, ...radii } : { kind, ...centre, r };
 }
 
 /**
@@ -299,6 +345,10 @@ export function inside(shape) {
   if (kind === "point") return (y, x) => y === shape.y && x === shape.x;
   if (kind === "rectangle") return (y, x) => y >= shape.y0 && y < shape.y1 && x >= shape.x0 && x < shape.x1;
   if (kind === "polygon") return within(shape);
+  if (kind === "radial") {
+    const far = distance(shape);
+    return (y, x) => far(y, x) >= shape.r0 && far(y, x) < shape.r1;
+  }
   const [from, to] = kind === "ring" ? [shape.r0 ** 2, shape.r1 ** 2] : [0, shape.r ** 2];
   return (y, x) => {
     const far = (y - cy) ** 2 + (x - cx) ** 2;

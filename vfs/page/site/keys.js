@@ -14,7 +14,7 @@ const HELP = [
   ["[ ]", "make the detector smaller, larger; with Shift a ring's hole"],
   ["in a picture that is measured: ← → ↑ ↓ [ ]", "move the line or region, make it shorter or longer; with Shift a line's width"],
   ["1 2 3 4", "bright field, annular bright field, annular dark field, high angle"],
-  ["5 6", "all of the frame, centre of mass"],
+  ["5 6 7", "all of the frame, centre of mass, radial mean"],
   ["n Delete , .", "add a detector, leave the chosen one out; choose the one before, the next (up to four)"],
   ["t", "of several detectors: the chosen one, tiles, in colours"],
   ["o", "of a stack: views along it through one place, which a drag moves"],

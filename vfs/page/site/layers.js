@@ -5,6 +5,7 @@
  * ground is known, they have none.
  */
 
+import { onEllipse } from "./detectors.js";
 import { legend, phases } from "./wheel.js";
 import { short } from "./dom.js";
 import { readable } from "./plot.js";
@@ -12,6 +13,7 @@ import { Path } from "./svg.js";
 import { factorBetween, fitting, symbol } from "./units.js";
 
 const ACCENT = "#ffb454";
+const CORNERS = 90; // of an ellipse that is turned
 const RIM = "rgba(0, 0, 0, 0.55)";
 
 function stroke(context, path, colour = ACCENT, width = 1.5) {
@@ -98,25 +100,33 @@ function strokeShape(context, picture, shape, colour, held) {
   }
   if (shape.kind === "polygon") {
     const places = shape.y.map((y, k) => picture.toStage(y, shape.x[k]));
-    places.forEach(([top, left], k) => (k ? path.lineTo(left, top) : path.moveTo(left, top)));
-    path.lineTo(places[0][1], places[0][0]);
+    closed(path, places);
     stroke(context, path, colour);
     return knobs(places);
   }
   const [top, left] = picture.toStage(shape.cy, shape.cx);
-  const radii = shape.kind === "ring" ? [shape.r0, shape.r1] : [shape.r];
+  const radii = "r1" in shape ? [shape.r0, shape.r1] : [shape.r];
+  const turned = shape.kind === "radial";
+  const places = (r) => Array.from({ length: CORNERS }, (_, k) => picture.toStage(...onEllipse(shape, r, (k * 360) / CORNERS)));
   for (const r of radii) {
-    path.ellipse(left, top, r * sx, r * sy);
+    if (turned) closed(path, places(r));
+    else path.ellipse(left, top, r * sx, r * sy);
   }
   context.globalAlpha = 0.06;
   context.fillStyle = colour;
   context.fill(path, "evenodd");
   context.globalAlpha = 1;
   stroke(context, path, colour);
-  knobs(radii.map((r) => [top, left + r * sx]));
+  knobs(turned ? [...radii.map((r) => onEllipse(shape, r, 90)), onEllipse(shape, shape.r1, 0)].map((place) => picture.toStage(...place)) : radii.map((r) => [top, left + r * sx]));
   const middle = new Path();
   cross(middle, top, left, 6);
   return stroke(context, middle, colour, 1);
+}
+
+/** Add a closed line through places of the stage. */
+function closed(path, places) {
+  places.forEach(([top, left], k) => (k ? path.lineTo(left, top) : path.moveTo(left, top)));
+  path.lineTo(places[0][1], places[0][0]);
 }
 
 /** Draw a window of a line, or a sample of it, from top to bottom of a plot. */

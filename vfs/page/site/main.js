@@ -411,6 +411,7 @@ function actions() {
     4: preset("HAADF"),
     5: () => viewer.detects && viewer.detecting.pick("whole"),
     6: () => viewer.detects && viewer.detecting.pick("com"),
+    7: () => viewer.detects && viewer.detecting.pick("radial"),
     n: () => viewer.detects && viewer.detecting.add(),
     Delete: () => viewer.detects && viewer.detecting.remove(),
     ",": () => viewer.detects && viewer.detecting.choose(viewer.detecting.active - 1),

@@ -1,9 +1,10 @@
 /**
- * What is measured in the pictures of a viewer: a line profile or a region in each, not both.
+ * What is measured in the pictures of a viewer: a line profile or a region in each, not both, and the radial mean of the frame.
  */
 
 import { channelsLayer, lineLayer } from "./layers.js";
 import { Profile } from "./profile.js";
+import { Radial } from "./radial.js";
 import { COLOUR, Region } from "./region.js";
 import { nameOf } from "./take.js";
 
@@ -14,6 +15,7 @@ export class Measuring {
     const { scan, frame } = viewer;
     this.profiles = { scan: new Profile(scan, this._how(scan)), frame: new Profile(frame, this._how(frame)) };
     this.regions = { scan: new Region(scan, this._how(scan)), frame: new Region(frame, this._how(frame)) };
+    this.radial = new Radial(viewer, this._how(frame));
   }
 
   /** @returns {Object} what is measured needs, see `Region`. */
@@ -93,5 +95,6 @@ export class Measuring {
   update({ id }) {
     this.profiles[id].update();
     this.regions[id].update();
+    if (id === "frame") this.radial.follow();
   }
 }

@@ -96,14 +96,28 @@ export class Summary {
   preview(shape) {
     if (!this.complete) return null;
     const near = "cy" in shape && Math.hypot(shape.cy - this.centre.cy, shape.cx - this.centre.cx) < 0.75;
+    if (shape.kind === "radial") {
+      const held = this._mask(shape);
+      return this._means(near && this.radial && shape.ratio === 1 ? this._fromRings(shape) : this._fromBins(held), held);
+    }
     if (near && this.radial && shape.kind !== "com") return this._fromRings(shape);
     const mask = this._mask(shape);
     return shape.kind === "com" ? this._centres(shape, mask) : this._fromBins(mask);
   }
 
+  /** @returns {Float64Array} means of sums: of pixels, about, that lie in a shape. */
+  _means(sums, { at, part }) {
+    const bin = this.bin();
+    const [height, width] = this.size;
+    const columns = this.grid[1];
+    const of = (k, size) => Math.min(bin, size - k * bin);
+    const count = at.reduce((sum, k, i) => sum + part[i] * of(Math.floor(k / columns), height) * of(k % columns, width), 0);
+    return sums.map((sum) => sum / count);
+  }
+
   _fromRings(shape) {
     const out = new Float64Array(this.positions);
-    const [from, to] = (shape.kind === "ring" ? [shape.r0, shape.r1] : [0, shape.r]).map((r) =>
+    const [from, to] = ("r1" in shape ? [shape.r0, shape.r1] : [0, shape.r]).map((r) =>
       Math.min(r, this.rings),
     );
     const [a, b] = [Math.min(this.rings - 1, Math.floor(from)), Math.min(this.rings - 1, Math.floor(to))];

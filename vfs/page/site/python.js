@@ -15,7 +15,7 @@ const WIDE = 100; // letters of a line, where it can be cut
  *
  * @param {Object} recipe how the set was opened, as the API says it. @param {Object} array as the API describes it.
  * @param {Object} what {kind, detector, channels, axis, com, selection, how, at, within, part, bin, order, blank}: see state.js; of kind
- *   "scan" the image of `detector`; of kind "frame" that of `selection`, of `project` and its `box`, or at `at`; bin: pixels along squares
+ *   "scan" the image of `detector`; of kind "radial" the radial mean of the frame around its centre; of kind "frame" that of `selection`, of `project` and its `box`, or at `at`; bin: pixels along squares
  *   that are shown; order: {parts, workers} in which sums were made; blank: there may be places where no frame is
  *   stored.
  * @returns {string}
@@ -23,7 +23,7 @@ const WIDE = 100; // letters of a line, where it can be cut
 export function snippet(recipe, array, what) {
   const { options, absent } = used(recipe, array);
   const opened = call("vfs.open_group", pathsOf(recipe.paths), Object.entries(options));
-  const lines = what.kind === "scan" ? scanLines(array, what, "roi" in options) : frameLines(array, what);
+  const lines = what.kind === "scan" ? scanLines(array, what, "roi" in options) : what.kind === "radial" ? radialLines(array, what) : frameLines(array, what);
   return written(recipe, absent, [`data = ${opened}[${text(array.own)}]`, ...lines]);
 }
 
@@ -103,11 +103,11 @@ function imageLines(array, { detector, within, blank }, selected) {
   const made = `image=${toPython(detector, array.masked)}`;
   if (selected) {
     const image = blank ? "np.where(result.filled, result.selected.T, np.nan).T" : "result.selected";
-    return [`result = data.reduce(${made})["image"]`, `image = ${image}`];
+    return [`result = data.reduce(${made})["image"]`, `image = ${image}${oneOf(detector)}`];
   }
-  if (!within.length) return [`image = data.reduce(${made})["image"]${numbers(blank)}`];
+  if (!within.length) return [`image = data.reduce(${made})["image"]${numbers(blank)}${oneOf(detector)}`];
   const index = `[${within.join(", ")}]`;
-  const image = `data.reduce(${made}, roi=roi)["image"]${numbers(blank, index)}`;
+  const image = `data.reduce(${made}, roi=roi)["image"]${numbers(blank, index)}${oneOf(detector)}`;
   return [...roi(array, `roi${index} = True`), `image = ${image}`];
 }
 
@@ -121,10 +121,10 @@ function channelLines(array, { channels, axis, within, blank }, selected) {
   const rois = index ? [["roi", "roi"]] : [];
   const all = [...named.map(([name, shape]) => [name, toPython(shape, array.masked)]), ...rois];
   const given = all.map(([name, made]) => `    ${name}=${made},`);
-  const read = ([name]) => {
+  const read = ([name, shape]) => {
     const one = `results["${name}"]`;
-    if (!selected) return `${name} = ${one}${numbers(blank, index)}`;
-    return `${name} = ${blank ? `np.where(${one}.filled, ${one}.selected.T, np.nan).T` : `${one}.selected`}`;
+    if (!selected) return `${name} = ${one}${numbers(blank, index)}${oneOf(shape)}`;
+    return `${name} = ${blank ? `np.where(${one}.filled, ${one}.selected.T, np.nan).T` : `${one}.selected`}${oneOf(shape)}`;
   };
   return [
     ...(index ? roi(array, `roi${index} = True`) : []),
@@ -186,6 +186,31 @@ function magnitudeLines({ nav }, within) {
 /** @returns {string} what turns a result into its numbers, with NaN where no frame is stored. */
 function numbers(blank, index = "") {
   return blank ? `.masked${index}.astype(float).filled(np.nan)` : `.data${index}`;
+}
+
+/** @returns {string} what takes the only number that a radial mean has at each position. */
+function oneOf({ kind }) {
+  return kind === "radial" ? "[..., 0]" : "";
+}
+
+/** @returns {string[]} lines that make the radial mean of what the frame shows. */
+function radialLines(array, what) {
+  const { cy, cx, ratio, angle } = what.detector;
+  const { selection, project, ground, at } = what;
+  if (!selection && !project && !ground) {
+    const given = Object.entries({ cy, cx, ratio, angle, ...(array.masked ? { masked: "True" } : {}) }).map((pair) => pair.join("="));
+    const made = `means=vfs.RadialMean(${given.join(", ")}), roi=roi`;
+    return [...roi(array, `roi[${at.slice(0, array.nav).join(", ")}] = True`), `means = data.reduce(${made})["means"].selected[0]`];
+  }
+  return [
+    ...frameLines(array, what),
+    "y, x = np.nonzero(np.isfinite(frame))",
+    `turn = np.deg2rad(${angle})`,
+    `along = (x - ${bracketed(cx)}) * np.cos(turn) + (y - ${bracketed(cy)}) * np.sin(turn)`,
+    `across = (y - ${bracketed(cy)}) * np.cos(turn) - (x - ${bracketed(cx)}) * np.sin(turn)`,
+    `ring = np.sqrt((along / ${ratio}) ** 2 + across**2).astype(int)`,
+    "means = np.bincount(ring, frame[y, x]) / np.bincount(ring)",
+  ];
 }
 
 function frameLines(array, what) {

@@ -5,7 +5,7 @@
 import { el } from "./dom.js";
 import { fitting } from "./units.js";
 
-const FIELDS = { disk: ["r"], com: ["r"], ring: ["r0", "r1"] };
+const FIELDS = { disk: ["r"], com: ["r"], ring: ["r0", "r1"], radial: ["r0", "r1"] };
 const WORDS = { r: "Radius", r0: "Inner radius", r1: "Outer radius" };
 const DIGITS = 7; // significant ones of a radius in pixels: what was typed comes back
 
@@ -39,7 +39,7 @@ export function radiiTools(viewer) {
     const r = Number((input.valueAsNumber / unitOf().factor).toPrecision(DIGITS));
     const made = { ...shape, [name]: r };
     const good = r > 0 || (name === "r0" && r === 0);
-    if (good && (shape.kind !== "ring" || made.r0 < made.r1)) {
+    if (good && (!("r1" in made) || made.r0 < made.r1)) {
       input.setCustomValidity("");
       viewer.detecting.set(made);
       return;

@@ -17,6 +17,10 @@ export function leftOut({ masked }) {
   return masked ? ` · without ${masked.toLocaleString("en")} masked pixel${masked === 1 ? "" : "s"}` : "";
 }
 
+/** @returns {string} what a radial mean is of: "mean from 10 to 20 px, ellipses 1.02 at 30°". */
+function between({ r0, r1, ratio, angle }) {
+  return `mean from ${short(r0)} to ${short(r1)} px${ratio > 1 ? `, ellipses ${ratio} at ${short(angle)}°` : ""}`;
+}
 
 export class Showing {
   /** @param {Viewer} viewer */
@@ -103,7 +107,7 @@ export class Showing {
     const turned = (degrees ? `, turned by ${short(degrees)}°` : "") + (mirrored ? "; flip x for less curl" : "");
     if (detector.kind === "com") return `centre of mass, ${SIDES[this.viewer.view.side]}${turned}${leftOut(this.viewer.array)}`;
     const mark = this.viewer.curves && detector.kind === "rectangle" ? this.viewer.spectra.markIn(detector) : "";
-    const what = [mark, this.window(detector)].filter(Boolean).join(" · ") || NAMED[detector.kind] || toText(detector);
+    const what = [mark, this.window(detector)].filter(Boolean).join(" · ") || NAMED[detector.kind] || (detector.kind === "radial" ? between(detector) : toText(detector));
     if (fit) return some ? `${what} above ${MODELS[fit.model]}` : `${what}: no background fits`;
     return what + this._angles(detector) + leftOut(this.viewer.array);
   }
@@ -111,8 +115,8 @@ export class Showing {
   /** @returns {string} the radii of a detector in the unit of frames: " · 2 to 5 mrad"; "" where nobody knows it. */
   _angles({ kind, r, r0, r1 }) {
     const { axis } = this.viewer.frame;
-    if (!axis || !["disk", "ring"].includes(kind)) return "";
-    const radii = (kind === "ring" ? [r0, r1] : [r]).map((one) => one * Math.abs(axis.scale));
+    if (!axis || !["disk", "ring", "radial"].includes(kind)) return "";
+    const radii = (kind === "disk" ? [r] : [r0, r1]).map((one) => one * Math.abs(axis.scale));
     const { factor, unit } = fitting(Math.max(...radii), axis.unit);
     return ` · ${radii.map((one) => short(one * factor, 3)).join(" to ")} ${unit}`;
   }

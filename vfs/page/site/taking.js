@@ -131,9 +131,9 @@ async function wholeFrame({ frames, view, complex, backscatter }, samples) {
   return take.npy(parts, [height, width, ...samples], kind);
 }
 
-/** Show the Python that makes the numbers of a panel. */
-export async function takeSnippet(viewer, panel) {
-  const { set, array } = viewer;
+/** @returns {Object} what makes the numbers of a panel, see `snippet`. */
+function madeOf(viewer, panel) {
+  const { array } = viewer;
   const { selection, how, at } = viewer.view;
   const { bin, order, data } = panel.shown;
   const { shape: detector, channels: several, more } = viewer.detecting;
@@ -141,10 +141,25 @@ export async function takeSnippet(viewer, panel) {
   const com = { degrees: viewer.showing.degrees || 0, side: viewer.view.side, upward: array.upward };
   const { project } = viewer.view;
   const where = { selection, how, at, project, box: project && viewer.projecting.boxOf(at), within: viewer.within(), part: partOf(viewer), ground: viewer.backscatter.removed, skipna: viewer.skipsNan };
-  const what = { kind: panel.id, detector, ...channels, com, ...where, bin, order, blank: data?.some(Number.isNaN) };
+  return { kind: panel.id, detector, ...channels, com, ...where, bin, order, blank: data?.some(Number.isNaN) };
+}
+
+/** Show the Python that makes the numbers of a panel. */
+export async function takeSnippet(viewer, panel) {
+  const { set, array } = viewer;
   const title = `Python that makes the ${panel.id === "scan" ? "scan" : panel.heading.textContent.toLowerCase()}`;
   try {
-    take.showText(title, snippet(await recipe(set.key), array, what));
+    take.showText(title, snippet(await recipe(set.key), array, madeOf(viewer, panel)));
+  } catch (error) {
+    viewer.failed(error);
+  }
+}
+
+/** Show the Python that makes the radial mean of the frame. */
+export async function takeRadial(viewer) {
+  const { set, array } = viewer;
+  try {
+    take.showText("Python that makes the radial mean", snippet(await recipe(set.key), array, { ...madeOf(viewer, viewer.frame), kind: "radial" }));
   } catch (error) {
     viewer.failed(error);
   }

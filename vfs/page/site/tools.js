@@ -23,6 +23,7 @@ const DETECTORS = {
   polygon: "Polygon detector: drag its corners; an edge gets a new one, a corner on another goes away",
   whole: "All of the frame",
   com: "Centre of mass",
+  radial: "Radial mean: between two rings or ellipses",
 };
 const WINDOWS = { point: "One channel", rectangle: "Window of channels", whole: "All of the spectrum" }; // of lines
 const SELECTIONS = { point: "Position: its frame", rectangle: "Rectangle of positions", disk: "Disk of positions", polygon: "Polygon of positions", whole: "All positions" };
@@ -121,6 +122,7 @@ export function frameTools(viewer) {
       channels.update();
       layers.update();
       radii.update();
+      viewer.measuring.radial.follow();
       spectrum.update();
       viewer.backscatter.update();
       if (panel.planesButton) {
