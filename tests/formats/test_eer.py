@@ -12,6 +12,9 @@ import pytest
 import vfs
 from tests.formats.frame_checks import check_boxes, frames_of, opens_incomplete, refuses, same, unwarned
 from vfs.testing.event_writers import write_eer
+from vfs.testing.gatan_writers import write_dm
+from vfs.testing.stack_writers import write_mrc
+from vfs.testing.tiff_writers import write_tiff
 
 EVENTS = frames_of((7, 9, 21), "u1") > 200
 FRAMES = EVENTS.astype("u1")
@@ -45,6 +48,45 @@ def test_sums(tmp_path: Path, each: int) -> None:
     assert array.calibration["frame"] == {"scale": 0.5 * each, "offset": 0.0, "unit": "s"}
     assert array.calibration["x"] == {"scale": 5e-11, "offset": 0.0, "unit": "m"}
     assert array.attrs["metadata"]["numberOfFrames"] == 7
+
+
+def gains(folder: Path, image: np.ndarray) -> list[Path]:
+    """Write a gain reference in several formats."""
+    write_mrc(folder, image[None], 2, name="gain.mrc")
+    write_dm(folder, image, version=4, name="gain")
+    write_tiff(folder / "gain.tif", [image])
+    return [folder / f"gain.{ending}" for ending in ("mrc", "dm4", "tif")]
+
+
+def test_a_gain_multiplies_movies(tmp_path: Path) -> None:
+    image = np.random.default_rng(2).uniform(0.8, 1.2, (8, 20)).astype("f4")
+    counts = FRAMES[:, :8, :20]
+    write_mrc(tmp_path, counts.astype("i1"), 0, name="movie.mrc")
+    movies = [write_eer(tmp_path / "a.eer", list(EVENTS[:, :8, :20])), tmp_path / "movie.mrc"]
+    for path in movies:
+        for gain in gains(tmp_path, image):
+            array = vfs.open(path, gain=gain)
+            same(array[...], counts * image)
+            same(array.reduce(sum=vfs.Sum())["sum"].data, (counts * image).sum(0, dtype="f8"))
+        with pytest.raises(vfs.OptionError, match=r"wrong.tif: gain has shape \(7, 20\), a frame has \(8, 20\)$"):
+            vfs.open(path, gain=write_tiff(tmp_path / "wrong.tif", [image[:7]]))
+
+
+def test_a_gain_of_a_falcon_camera_divides(tmp_path: Path) -> None:
+    image = np.random.default_rng(2).uniform(80, 120, (8, 20)).astype("f4")
+    image[3, 4] = 0
+    factors = np.divide(image.mean(dtype="f8"), image, out=np.zeros(image.shape), where=image > 0).astype("f4")
+    movie = write_eer(tmp_path / "a.eer", list(EVENTS[:, :8, :20]))
+    reference = write_tiff(tmp_path / "ref.gain", [image])
+    same(vfs.open(movie, gain=reference)[...], FRAMES[:, :8, :20] * factors)
+    fine = vfs.open(movie, super_resolution=2)[...]
+    finer = factors.repeat(2, 0).repeat(2, 1)
+    same(vfs.open(movie, gain=reference, super_resolution=2)[...], fine * finer)
+    same(vfs.open(movie, gain=factors, super_resolution=2)[...], fine * finer)
+    same(vfs.open(movie, gain=finer, super_resolution=2)[...], fine * finer)
+    refuses(
+        movie, "gain has shape (4, 20), a frame has (16, 40)", kind=vfs.OptionError, gain=image[:4], super_resolution=2
+    )
 
 
 @pytest.mark.parametrize("bits", [(7, 2, 2), (5, 3, 1)])

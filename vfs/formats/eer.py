@@ -87,6 +87,11 @@ class EventDecoder(IntoBlocks):
     start: np.ndarray
     size: np.ndarray
 
+    @property
+    def parts(self) -> int:
+        """Parts of a pixel of the camera along each axis, which frames have as pixels."""
+        return 1 << self.fine
+
     def decode_into(self, data: np.ndarray, block: int, out: np.ndarray) -> None:
         import imagecodecs
 

@@ -163,7 +163,10 @@ class OpenOptions:
         None,
         "Multiply every frame with this image: a file, or an array of the set.",
         "F",
-        more="Takes what `dark` takes.",
+        more=(
+            "Takes what `dark` takes. A `.gain` file of a Falcon camera is divided by instead: frames are multiplied"
+            " with its mean over it, and are 0 where it is 0."
+        ),
         saved="image",
         scope="one set",
         group=PIXELS,
