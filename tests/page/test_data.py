@@ -255,6 +255,25 @@ def test_arrays_are_hidden_and_brought_back(browse: Browse, flat: Path) -> None:
         page.close()
 
 
+def test_a_folder_shows_files_that_are_not_opened_yet(browse: Browse, flat: Path) -> None:
+    entry = {"name": flat.name, "kind": "unopened", "key": flat.name}
+    listed = {"path": "", "entries": [entry], "more": False, "tree": True}
+    with vfs.serve(flat.parent, tree=True, port=0) as server:
+        page = browse(server.url)
+        page.page.route("**/api/list/**", lambda route: route.fulfill(json=listed))
+        page.open()
+        page.wait("document.querySelector('.looking:not([hidden])')")
+        assert page.page.inner_text(".looking") == "Still looking; files not opened yet: 1"
+        page.page.locator(".entry").click()
+        page.settled()
+        page.page.go_back()
+        page.wait("document.querySelector('.looking:not([hidden])')?.offsetParent")
+        page.page.unroute("**/api/list/**")
+        page.wait("document.querySelector('.looking').hidden")
+        assert page.page.inner_text(".entry .name") == "scan"
+        page.close()
+
+
 def test_a_folder_says_what_is_in_it(browse: Browse, flat: Path) -> None:
     np.save(flat.parent / "a_very_long_name_that_nobody_can_read_to_its_end_0042.npy", np.zeros((40, 50), "f4"))
     (flat.parent / "cut.npy").write_bytes(b"\x93NUMPY\x01\x00")

@@ -141,10 +141,10 @@ class _Root(Shown):
     def node(self) -> Node:
         return GROUP
 
-    def children(self, after: int = 0) -> Iterator[str]:
+    def children(self, after: int = 0, until: float = math.inf) -> Iterator[str]:
         return islice(iter(self._folder.faces), after, None)
 
-    def sets(self) -> Iterator[ShownEntry]:
+    def sets(self, until: float = math.inf) -> Iterator[ShownEntry]:
         return iter(self._folder.entries)
 
     def time(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal, NamedTuple, Protocol
@@ -74,8 +75,13 @@ class Watch(Protocol):
         ...
 
 
+PATIENCE = 0.2
+"""Seconds for which a list that people look at waits for names, before it says that some are not known yet."""
+
+
 class ShownEntry(NamedTuple):
-    """An entry of a folder: a data set, a folder, or a file that may be a set and cannot be opened.
+    """An entry of a folder: a data set, a folder, a file that may be a set and cannot be opened, or one that nobody
+    has opened yet.
 
     Attributes:
         name: its name, without the ending of a face.
@@ -89,7 +95,7 @@ class ShownEntry(NamedTuple):
 
     name: str
     path: str
-    kind: Literal["set", "folder", "file"]
+    kind: Literal["set", "folder", "file", "unopened"]
     format: str = ""
     nbytes: int = 0
     time: int = 0
@@ -116,20 +122,30 @@ class Shown:
         check_no_chunk(self.path)
         return None
 
-    def children(self, after: int = 0) -> Iterator[str]:
+    def children(self, after: int = 0, until: float = math.inf) -> Iterator[str]:
         """Return the names in a folder, without the first `after`.
 
         A name that vanished is replaced by "/", which no file can have as its name.
+
+        Args:
+            until: `time.monotonic()` from which on no name is waited for that is not known yet: see `unopened`.
         """
         return iter(())
+
+    def unopened(self) -> Sequence[str]:
+        """Return the names of files in a folder that may be data sets, and that nobody has opened yet."""
+        return ()
 
     def get(self, start: int = 0, stop: int | None = None) -> memoryview | None:
         """Return bytes of a file; None if there is none."""
         return None
 
-    def sets(self) -> Iterator[ShownEntry]:
+    def sets(self, until: float = math.inf) -> Iterator[ShownEntry]:
         """Return the data sets of a folder, each once, and its subfolders, as they become known; then files that may be
-        data sets, and cannot be opened.
+        data sets, and cannot be opened, and those that nobody has opened yet.
+
+        Args:
+            until: see `children`.
         """
         return iter(())
 
@@ -154,6 +170,14 @@ class Shown:
             SourceError: the sources are not those that were opened.
         """
         return b""
+
+    def set_of(self, name: str) -> str | None:
+        """Return the path of the main face of the set that a file in a folder names or belongs to, or None.
+
+        Raises:
+            SourceError: the set cannot be opened.
+        """
+        return None
 
     @property
     def opening(self) -> Opening | None:
@@ -225,7 +249,7 @@ class InFace(Shown):
     def node(self) -> Node | None:
         return self.face.node(self.key)
 
-    def children(self, after: int = 0) -> Iterator[str]:
+    def children(self, after: int = 0, until: float = math.inf) -> Iterator[str]:
         return self.face.children(self.key, after)
 
     def get(self, start: int = 0, stop: int | None = None) -> memoryview | None:

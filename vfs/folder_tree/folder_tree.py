@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,12 +77,15 @@ class _ListedFolder(Shown):
     def node(self) -> Node:
         return GROUP
 
-    def children(self, after: int = 0) -> Iterator[str]:
-        return self._tree.names(self._listing, after)
+    def children(self, after: int = 0, until: float = math.inf) -> Iterator[str]:
+        return self._tree.names(self._listing, after, until)
 
-    def sets(self) -> Iterator[ShownEntry]:
+    def unopened(self) -> Sequence[str]:
+        return self._listing.unopened()
+
+    def sets(self, until: float = math.inf) -> Iterator[ShownEntry]:
         listing, above = self._listing, f"{self.path}/" if self.path else ""
-        for name in self.children():
+        for name in self.children(0, until):
             if name in listing.folder.folders:
                 yield ShownEntry(name, above + name, "folder")
             elif (base := listing.names.set_of(name)) is not None:
@@ -92,6 +96,13 @@ class _ListedFolder(Shown):
             size, time = record.state[0][:2] if record.state else (0, 0)
             reason = (record.error or _UNKNOWN).removeprefix(f"{listing.folder.join(name)}: ")
             yield ShownEntry(name, above + name, "file", "", size, time, reason)
+        for name in self.unopened():
+            yield ShownEntry(name, above + name, "unopened")
+
+    def set_of(self, name: str) -> str | None:
+        self._listing.check()
+        face = self._listing.naming.main_face(name)
+        return f"{self.path}/{face}" if self.path and face else face
 
     def time(self) -> int:
         return self._listing.folder.time()
@@ -414,10 +425,13 @@ class FolderTree:
 
     # Listing folders
 
-    def names(self, listing: Listing, after: int) -> Iterator[str]:
+    def names(self, listing: Listing, after: int, until: float) -> Iterator[str]:
         """Return the names in a folder; see `Shown.children`."""
-        names = listing.listed(after)
+        if until < math.inf:  # a thread opens what is left, also after this listing
+            listing.begin()
+            self._look_ahead.add(listing)
+        names = listing.listed(after, until)
         first = next(names, None)
-        if after == 0:
+        if after == 0 and until == math.inf:
             self._look_ahead.add(listing)
         return iter(()) if first is None else chain([first], names)

@@ -7,6 +7,7 @@ sets (`set_names`) and the rules for names (`naming`).
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ class Listing:
         self._verified = Trust(rules.looks)
         self._listed = -1e9
         self._expected: set[str] = set()
-        self._busy = False  # a candidate is being opened by `step`
+        self._opening = ""  # the candidate that is being opened by `step`
         self._ahead = False  # a thread opens them one after the other; whoever lists the folder waits for it
         self._found = threading.Condition(self.folder.lock)
 
@@ -133,15 +134,15 @@ class Listing:
         """
         pending = self.names.pending
         with self._found:
-            if self._busy:
+            if self._opening:
                 self._found.wait(TURN)
                 return True
             if not pending:
                 self._expected = set()
                 self.folder.expect(())
                 return False
-            name = pending.popleft()
-            self._busy, self.folder.walker = True, threading.get_ident()
+            name = self._opening = pending.popleft()
+            self.folder.walker = threading.get_ident()
         try:
             self._expect(name)
             self.naming.assign(name)
@@ -153,7 +154,7 @@ class Listing:
             raise
         finally:
             with self._found:
-                self._busy, self.folder.walker = False, 0
+                self._opening, self.folder.walker = "", 0
                 if not self._ahead or not pending:
                     self._found.notify_all()
         return True
@@ -188,8 +189,17 @@ class Listing:
             self.names.pending.extend(changed)
         self._verified.renew(began)
 
-    def listed(self, after: int) -> Iterator[str]:
+    def unopened(self) -> list[str]:
+        """Return the candidates that nobody has opened yet, and that belong to no set that is known, in their order."""
+        with self.folder.lock:
+            pending = dict.fromkeys([self._opening, *self.names.pending] if self._opening else self.names.pending)
+            return [name for name in pending if name not in self.records.known and not self.names.settled(name)]
+
+    def listed(self, after: int, until: float = math.inf) -> Iterator[str]:
         """Yield the names from a place on, as they become known; "/" for names that are gone.
+
+        Args:
+            until: `time.monotonic()` from which on no name is waited for.
 
         Raises:
             SourceError: see `check` and `FolderRecords.current`.
@@ -198,8 +208,13 @@ class Listing:
             self.begin()
         self._listed = time.monotonic()
         entries = self.names.entries
+        if until < math.inf:
+            with self._found:
+                self._found.wait_for(lambda: self._ahead or not self.names.pending, TURN)
         for place in count(after):
             while place >= len(entries):
+                if time.monotonic() >= until:
+                    return
                 with self._found:
                     if self._ahead and place >= len(entries):
                         self._found.wait(TURN)

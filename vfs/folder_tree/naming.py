@@ -152,6 +152,21 @@ class Naming:
                 return owner, name[len(base) :]
         raise self._restless(name)
 
+    def main_face(self, name: str) -> str | None:
+        """Return the main face of the set that a file names or belongs to; None if it does not.
+
+        Raises:
+            SourceError: see `FolderRecords.current`.
+        """
+        names = self._names
+        if name not in self._folder.candidates.order:
+            return None
+        self.assign(name)
+        owner = names.owner.get(name, name)
+        self.assign(owner)
+        base, record = names.base.get(owner), self._records.known.get(owner)
+        return base + record.faces[0][0] if base is not None and record is not None and record.faces else None
+
     def plain(self, name: str) -> bool:
         """Return True if a name is a file that is shown as it is (`Rules.show_files`).
 

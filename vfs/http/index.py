@@ -62,6 +62,7 @@ class FolderPage:
         key: path of the folder.
         entries: what is in it.
         numbered: more of what is in it.
+        unopened: number of files in it that are not opened yet, so that the list may lack their sets.
 
     Attributes:
         etag: its ETag, which is another one if anything in the page is.
@@ -69,11 +70,14 @@ class FolderPage:
         rows: number of the numbered rows.
     """
 
-    def __init__(self, key: str, entries: Iterable[IndexRow], numbered: Sequence[NumberedRows] = ()) -> None:
+    def __init__(
+        self, key: str, entries: Iterable[IndexRow], numbered: Sequence[NumberedRows] = (), unopened: int = 0
+    ) -> None:
         title = escape(printable(key))
+        again = '<meta http-equiv="refresh" content="2">' if unopened else ""
         lines = [
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
-            f"<title>{title}</title></head>\n<body><h1>{title}</h1>\n<pre>",
+            f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">{again}',
+            f"<title>{title}</title></head>\n<body><h1>{title}</h1>\n{_incomplete(unopened)}<pre>",
             *(_row(entry) for entry in [IndexRow("..", True), *entries]),
             "",
         ]
@@ -153,13 +157,19 @@ def _date(time: int) -> str:
     return f"{datetime.fromtimestamp(time // 10**9, UTC):%Y-%m-%d %H:%M}" if time else ""
 
 
-def links(names: Iterable[tuple[str, bool]]) -> bytes:
+def _incomplete(unopened: int) -> str:
+    """Return what people are told whose list may lack the sets of so many files; nothing if it is whole."""
+    return f"<p>Still looking. Not opened yet, and not in this list: {unopened:,} files</p>\n" if unopened else ""
+
+
+def links(names: Iterable[tuple[str, bool]], unopened: int = 0) -> bytes:
     """Return a list of links in HTML.
 
     Args:
         names: (name, True for a folder) of what the links lead to.
+        unopened: see `FolderPage`.
     """
-    lines = ["<ul>"]
+    lines = [f"{_incomplete(unopened)}<ul>"]
     for name, folder in names:
         slash = "/" if folder else ""
         lines.append(f'<li><a href="{quoted(name)}{slash}">{escape(printable(name))}{slash}</a></li>')

@@ -91,6 +91,15 @@ def number(request: Request, name: str, usual: int, least: int, most: int) -> in
     return int(text)
 
 
+def flag(request: Request, name: str) -> bool:
+    """Read a field of the query that is 1 for yes and 0 for no, as without it.
+
+    Raises:
+        RefusedError: it is neither.
+    """
+    return number(request, name, 0, 0, 1) == 1
+
+
 def indices(request: Request, name: str) -> tuple[int, ...]:
     """Read indices of the query; none where it does not have the field.
 

@@ -25,6 +25,7 @@ from vfs.http.requests import (
     answer_json,
     body_of,
     check_fields,
+    flag,
     indices,
     page_of,
     read_json,
@@ -105,8 +106,8 @@ class Api:
         stopping = Stopping()
         thumbnails = partial(stopping.until_stopped, self.pictures.thumbnails)
         return {
-            "list": RequestKind(self._list, fields=("first", "count")),
-            "set": RequestKind(self._set, fields=("first", "count")),
+            "list": RequestKind(self._list, fields=("first", "count", "known")),
+            "set": RequestKind(self._set, fields=("first", "count", "file")),
             "array": RequestKind(self._array),
             "windows": RequestKind(partial(self._told, self._listing.windows), reads=True),
             "original": RequestKind(partial(self._told, self._listing.original)),
@@ -164,10 +165,12 @@ class Api:
         await answer_json(answer, request, await self._threads(key, work, request.receive))
 
     async def _list(self, path: str, request: Request, answer: Answer) -> None:
-        await self._json(request, answer, partial(self._listing.folder, path, *page_of(request)))
+        known = flag(request, "known")
+        await self._json(request, answer, partial(self._listing.folder, path, *page_of(request), known))
 
     async def _set(self, key: str, request: Request, answer: Answer) -> None:
-        await self._json(request, answer, partial(self._listing.dataset, key, *page_of(request)))
+        file = flag(request, "file")
+        await self._json(request, answer, partial(self._listing.dataset, key, *page_of(request), file))
 
     async def _array(self, key: str, request: Request, answer: Answer) -> None:
         await self._json(request, answer, partial(self._listing.array, key))

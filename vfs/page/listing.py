@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
 
 from vfs.contents.contents import Contents
-from vfs.contents.shown import InFace
+from vfs.contents.shown import PATIENCE, InFace
 from vfs.engine.array import ArrayReader
 from vfs.errors import NoChunkError, printable
 from vfs.faces.face import Face
@@ -33,8 +35,11 @@ class SetListing:
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
 
-    def folder(self, path: str, first: int, count: int) -> dict[str, Any]:
+    def folder(self, path: str, first: int, count: int, known: bool = False) -> dict[str, Any]:
         """List a folder.
+
+        Args:
+            known: wait for nothing that is not known soon: files that nobody has opened yet are entries by themselves.
 
         Raises:
             RefusedError: there is none.
@@ -46,7 +51,8 @@ class SetListing:
             node = None
         if node is None or not node.listed:
             raise RefusedError(404, f"no folder is called {printable(path[:200])}")
-        found = list(islice(self._entries(path), first, first + count + 1))
+        until = time.monotonic() + PATIENCE if known else math.inf
+        found = list(islice(self._entries(path, until), first, first + count + 1))
         return {
             "path": path,
             "entries": found[:count],
@@ -54,21 +60,28 @@ class SetListing:
             "tree": not contents.faces,
         }
 
-    def _entries(self, path: str) -> Iterator[dict[str, Any]]:
-        """Give the folders and data sets of a folder, and files that cannot be opened. Times are milliseconds."""
-        for entry in self.contents.at(path).sets():
+    def _entries(self, path: str, until: float) -> Iterator[dict[str, Any]]:
+        """Give the entries of a folder, see `Shown.sets`. Times are milliseconds."""
+        for entry in self.contents.at(path).sets(until):
             made = {"name": printable(entry.name), "kind": entry.kind, "key": entry.path}
             about = {"format": entry.format, "size": entry.nbytes, "time": entry.time // 10**6}
             said = {"reason": printable(entry.reason)} if entry.reason else {}
-            yield made if entry.kind == "folder" else {**made, **about, **said}
+            yield made if entry.kind in ("folder", "unopened") else {**made, **about, **said}
 
-    def dataset(self, key: str, first: int, count: int) -> dict[str, Any]:
+    def dataset(self, key: str, first: int, count: int, file: bool = False) -> dict[str, Any]:
         """Describe a set and some of its arrays.
+
+        Args:
+            key: path of its main face.
+            file: the key is the path of a file in a folder, which names the set or belongs to it.
 
         Raises:
             RefusedError: there is none.
             SourceError: its files are not those that were opened.
         """
+        if file:
+            above, _, name = key.rpartition("/")
+            key = self.contents.at(above).set_of(name) or key
         shown = self._set(key)
         shown.version()
         face, sources = shown.face, shown.source_files(False)

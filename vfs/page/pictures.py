@@ -19,7 +19,7 @@ from vfs.http.answers import Answer
 from vfs.http.guard import RefusedError
 from vfs.http.limits import Held
 from vfs.http.reads import Reads
-from vfs.http.requests import Request, has, indices, number, page_of
+from vfs.http.requests import Request, flag, has, indices, number, page_of
 from vfs.page.backgrounds import without_background
 from vfs.page.listing import SetListing
 from vfs.page.records import described as numbers_described
@@ -189,7 +189,7 @@ class Pictures:
     async def thumbnails(self, key: str, request: Request, answer: Answer) -> None:
         """Answer with small pictures of arrays, a record each as soon as it is read."""
         first, count = page_of(request)
-        size, whole = number(request, "size", 64, 1, SIDE), number(request, "whole", 0, 0, 1) == 1
+        size, whole = number(request, "size", 64, 1, SIDE), flag(request, "whole")
         face = await self._work(("face", key), partial(self._listing.face, key), request.receive)
         await answer.begin(200, [(b"content-type", _NUMBERS)])
         wanted = [face.main] if request.query.get("main") == "1" else list(face.arrays)

@@ -7,13 +7,15 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 from vfs.buffers import scratch
 from vfs.contents.contents import Contents
-from vfs.contents.shown import InFace, Shown
+from vfs.contents.shown import PATIENCE, InFace, Shown
 from vfs.engine.abandon import AbandonedError
 from vfs.errors import NotYetError, SourceChangedError, VfsError, printable
 from vfs.faces.absence import check_no_chunk
@@ -329,16 +331,19 @@ class Decisions:
                 check_no_chunk(key)
             there = f"./{quoted(key.rpartition('/')[2])}/".encode()
             return whole(asked.method, 301, b"a folder has a slash at its end\n", _TEXT, [(b"location", there)])
+        # Who goes to a page with a browser sees soon what is known, and that it is not all
+        until = time.monotonic() + PATIENCE if _BROWSES in asked.headers.get(b"accept", b"") else math.inf
         if not key:
-            return Work(key, ("index", key), self._page, partial(self._listed, asked))
+            look_at_root = partial(self._page, until)
+            return Work(key, ("index", key, until < math.inf), look_at_root, partial(self._listed, asked))
         flat = agent.startswith(b"wget")
-        look = partial(folder_page, self.contents, key, flat)
-        return Work(key, ("index", key, flat), look, partial(self._rows, asked))
+        look = partial(folder_page, self.contents, key, flat, until)
+        return Work(key, ("index", key, flat, until < math.inf), look, partial(self._rows, asked))
 
-    def _page(self) -> bytes:
+    def _page(self, until: float) -> bytes:
         """Return the page that shows data, which lists the root."""
-        names = [(one.name, one.folder) for one in entries(self.contents, "")]
-        return page(links(names), self._own.first())
+        names = [(one.name, one.folder) for one in entries(self.contents, "", until=until)]
+        return page(links(names, len(self.contents.at("").unopened())), self._own.first())
 
     def _listed(self, asked: _PathAsked, listed: bytes) -> Reply:
         """Answer with the page that shows data."""
@@ -346,12 +351,12 @@ class Decisions:
         self._own.opened()
         if conditions.matched(asked.headers, etag):
             return Reply(304, [(b"etag", etag)])
-        about = [(b"etag", etag), (b"content-security-policy", policy(self.guard.embed))]
+        about = [(b"etag", etag), (b"vary", b"accept"), (b"content-security-policy", policy(self.guard.embed))]
         return whole(asked.method, 200, listed, _HTML, about)
 
     def _rows(self, asked: _PathAsked, listed: FolderPage) -> Reply | Work:
         """Answer with the page that lists a folder, of which more than `ROWS` numbered rows are sent in parts."""
-        about = [(b"etag", listed.etag), (b"vary", b"user-agent")]
+        about = [(b"etag", listed.etag), (b"vary", b"user-agent, accept")]
         if conditions.matched(asked.headers, listed.etag):
             return Reply(304, about)
         about += [
@@ -432,6 +437,7 @@ _TEXT, _HTML = b"text/plain; charset=utf-8", b"text/html; charset=utf-8"
 _CONDITIONS = frozenset((b"range", b"if-match", b"if-none-match", b"if-range", b"authorization"))
 """Headers of a request that no thread without the interpreter looks at."""
 _HEALTH = frozenset((b"/healthz", b"/readyz"))
+_BROWSES = b"application/xhtml+xml"  # what browsers accept when a person goes to a page, and no program that lists
 _OWN = ("api/", "assets/", "metrics")  # what keys of the server itself begin with
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
@@ -15,13 +16,14 @@ from vfs.http.guard import RefusedError
 from vfs.http.index import FolderPage, IndexRow, NumberedRows
 
 
-def entries(contents: Contents, key: str, etags: bool = False) -> Iterator[IndexRow]:
+def entries(contents: Contents, key: str, etags: bool = False, until: float = math.inf) -> Iterator[IndexRow]:
     """Return what is in a folder of sets, as far as it can be opened.
 
     Args:
         etags: with the ETags of files, for which the files of each set are looked at.
+        until: see `Shown.children`. Programs take a list for all there is: theirs have no such time.
     """
-    for name in contents.at(key).children():
+    for name in contents.at(key).children(0, until):
         if name == "/":  # it vanished
             continue
         try:
@@ -91,12 +93,13 @@ def described(contents: Contents, key: str, depth: int | None, deep: bool) -> De
     return Described(True, chain([own], map(tagged, chain(named, names))))
 
 
-def folder_page(contents: Contents, key: str, flat: bool) -> FolderPage:
+def folder_page(contents: Contents, key: str, flat: bool, until: float) -> FolderPage:
     """Return the page of a folder.
 
     Args:
         key: its path.
         flat: of a folder in a set, list all files in it and below, and no folders.
+        until: see `entries`.
 
     Raises:
         SourceError: it lies in a set whose files are not those that were opened. rclone would leave out each file that
@@ -104,7 +107,8 @@ def folder_page(contents: Contents, key: str, flat: bool) -> FolderPage:
     """
     found = contents.at(key).in_face()
     if found is None:
-        return FolderPage(key, entries(contents, key))
+        rows = list(entries(contents, key, until=until))
+        return FolderPage(key, rows, unopened=len(contents.at(key).unopened()))
     found.version()
     assert isinstance(found.face, ZarrFace)  # other faces are files
     in_folder = _InFolder(found.face, found.key, found.time())

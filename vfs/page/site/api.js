@@ -114,11 +114,11 @@ function taken(name, fits) {
   return known;
 }
 
-/** @returns {Promise<Object>} folders and sets in a folder. */
+/** @returns {Promise<Object>} folders and sets in a folder, and files in it that nobody has opened yet. */
 export async function listing(path, from, count, signal) {
   if (own) return first.listing;
   const known = path || from ? undefined : taken("listing", () => true);
-  return known || json(`api/list/${encoded(path)}?first=${from}&count=${count}`, signal);
+  return known || json(`api/list/${encoded(path)}?known=1&first=${from}&count=${count}`, signal);
 }
 
 /** @returns {Promise<Object>} a set and `count` of its arrays, or some more of them. */
@@ -126,6 +126,11 @@ export async function dataset(key, from, count, signal) {
   if (own) return own.known.set;
   const known = from ? undefined : taken("set", (set) => set.key === key);
   return known || json(`api/set/${encoded(key)}?first=${from}&count=${count}`, signal);
+}
+
+/** @returns {Promise<string>} the key of the set that a file in a folder names or belongs to. */
+export async function setOf(file) {
+  return (await json(`api/set/${encoded(file)}?file=1&count=1`)).key;
 }
 
 /** @returns {Promise<Object>} an array, with its metadata. */

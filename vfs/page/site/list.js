@@ -20,7 +20,7 @@ const SORTS = {
   newest: (a, b) => (b.time || 0) - (a.time || 0),
   largest: (a, b) => (b.size || 0) - (a.size || 0),
 };
-const KINDS = ["folder", "set", "file"];
+const KINDS = ["folder", "set", "unopened", "file"];
 const TILE = { height: 252, width: 226 };
 const LINE = { height: 46, width: 1e9 };
 
@@ -251,6 +251,7 @@ export class FolderList {
     );
     this.crumbs = el("nav.crumbs", { "aria-label": "Folder" });
     this.empty = el("p.note", { hidden: true }, "Nothing here can be shown.");
+    this.looking = el("p.note.looking", { hidden: true, role: "status" });
     this.search = el("input", {
       type: "search",
       placeholder: "Find a set",
@@ -261,7 +262,7 @@ export class FolderList {
     this.order = select("Order", orders, this.sort, (name) => this._sorted(name));
     this.how = button("As a list", "list", () => this._turn(), { "aria-pressed": "false", class: "plain" });
     this.bar = el("div.folder-bar", {}, this.crumbs, el("span.space"), this.search, this.order, this.how);
-    this.element = el("div.folder-list", { hidden: true }, this.bar, this.cells.element, this.empty);
+    this.element = el("div.folder-list", { hidden: true }, this.bar, this.looking, this.cells.element, this.empty);
   }
 
   /**
@@ -328,6 +329,9 @@ export class FolderList {
     this.entries = this.all
       .filter(({ name }) => name.toLowerCase().includes(words))
       .sort((a, b) => KINDS.indexOf(a.kind) - KINDS.indexOf(b.kind) || SORTS[this.sort](a, b));
+    const left = this.all.filter(({ kind }) => kind === "unopened").length;
+    this.looking.hidden = !left;
+    this.looking.textContent = left ? `Still looking; files not opened yet: ${left.toLocaleString("en")}` : "";
     this.empty.hidden = this.entries.length > 0;
     this.empty.textContent = words && this.all.length ? "No set is called so." : "Nothing here can be shown.";
     for (const one of [this.search, this.order, this.how]) one.hidden = this.all.length < 2;
@@ -369,18 +373,26 @@ export class FolderList {
     const { name, kind, key, format, size, time, reason } = entry;
     const file = kind === "file";
     const day = time ? new Date(time).toISOString().slice(0, 10) : "";
-    const facts = kind === "folder" ? "folder" : [format, bytes(size), day].filter(Boolean).join(" · ");
+    const known = kind === "unopened" ? ["not opened yet"] : [format, bytes(size), day];
+    const facts = kind === "folder" ? "folder" : known.filter(Boolean).join(" · ");
     const made = cell(
       name,
       [file ? reason : this.thumbnails.about(key) || (kind === "set" ? NOT_YET : ""), facts],
       this.thumbnails.get(key),
       kind === "folder" ? "folder" : file ? "help" : "",
       false,
-      () => this.chosen(entry),
+      () => this._choose(entry),
       [name, reason || this.thumbnails.about(key), facts].filter(Boolean).join("\n"),
     );
     made.classList.toggle("broken", file);
     return made;
+  }
+
+  /** Choose an entry. A set that was not opened yet is asked for by one of its files. */
+  async _choose(entry) {
+    const { path } = this;
+    const key = entry.kind === "unopened" ? await api.setOf(entry.key).catch(() => entry.key) : entry.key;
+    if (this.path === path && !this.element.hidden) this.chosen({ ...entry, key });
   }
 
   _seen(from, to) {

@@ -24,6 +24,7 @@ import { Viewer } from "./viewer.js";
 const MANY = 4; // arrays: with more, their list is open at first
 const FIRST = 200; // arrays asked for with a set
 const AGAIN = 4000; // ms until a folder is looked at again
+const SOON = 500; // ms, while the server opens files in it
 const SET = ".zarr"; // how keys of sets end; others are files that cannot be opened as they are
 const SLOW = 300; // ms until a set that is opened is said to be
 const QUIET = 250; // ms without a change before the address is written
@@ -283,6 +284,7 @@ async function showFolder(order) {
   folders.element.hidden = false;
   panels.close();
   folders.cells.draw();
+  if (!folders.looking.hidden) soon(SOON);
   return undefined;
 }
 
@@ -454,8 +456,14 @@ async function lookAgain() {
   const began = performance.now();
   const seen = folders.tree && !folders.element.hidden && document.visibilityState === "visible";
   const good = !seen || (await folders.again());
+  const [least, times] = seen && !folders.looking.hidden ? [SOON, 3] : [AGAIN, 20];
+  if (good) soon(Math.max(least, times * (performance.now() - began)));
+}
+
+/** Look at folders again after some ms. */
+function soon(pause) {
   clearTimeout(page.again);
-  if (good) page.again = setTimeout(lookAgain, Math.max(AGAIN, 20 * (performance.now() - began)));
+  page.again = setTimeout(lookAgain, pause);
 }
 
 /**
@@ -487,4 +495,4 @@ addEventListener("pagehide", write);
 addEventListener("focus", lookAgain);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => viewer.update());
 arrived();
-page.again = setTimeout(lookAgain, AGAIN);
+soon(AGAIN);
