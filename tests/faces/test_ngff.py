@@ -30,7 +30,7 @@ from vfs.model.command_options import ExportOptions
 from vfs.reduce import passes, pyramid
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.inside import set_of
-from vfs.testing.microscope_writers import write_lif
+from vfs.testing.microscope_writers import write_lif, write_nd2
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib
 from vfs.zarr.export import export
@@ -383,3 +383,30 @@ def test_windows_of_images_that_are_alike_everywhere(tmp_path: Path, dtype: str,
     assert limits.min <= window["start"] <= value <= window["end"] <= limits.max
     assert window["min"] <= window["start"]
     assert window["end"] <= window["max"]
+
+
+def test_each_position_of_a_stage_is_an_image(tmp_path: Path) -> None:
+    """Its channels stay channels, and its levels and name are its own."""
+    twin = np.random.default_rng(1).integers(0, 60_000, (2, 3, 2, 2, 530, 20)).astype("u2")
+    array = vfs.open(write_nd2(tmp_path / "a.nd2", twin, ("t", "position", "z"), channels=2))
+    assert array.attrs["axes"] == {"position": ["Point 1", "Point 2", "Point 3"]}
+    for version in (3, 2):
+        face = array.store(zarr_format=version, face="ome").face
+        for k in range(3):
+            check_valid(face, str(k))
+            (image,) = said(face, str(k))["multiscales"]
+            assert (image["name"], len(said(face, str(k))["omero"]["channels"])) == (f"a (Point {k + 1})", 2)
+            assert "".join(axis["name"] for axis in image["axes"]) == "tczyx"
+            shown = twin[:, k].swapaxes(1, 2)
+            np.testing.assert_array_equal(face.arrays[f"{k}/0"].read(), shown)
+            np.testing.assert_array_equal(face.arrays[f"{k}/1"].read(), halved(shown))
+        labels = ElementTree.fromstring(face.get("OME/METADATA.ome.xml")).findall(".//{*}StageLabel")
+        assert [label.get("Name") for label in labels] == ["Point 1", "Point 2", "Point 3"]
+
+
+def test_positions_without_channels_are_images_too() -> None:
+    face = tree_of(shown("position y x", (3, 4, 5))).zarr(face="ome")
+    assert [said(face, str(k))["multiscales"][0]["name"] for k in range(3)] == [f"set (position {k})" for k in range(3)]
+    np.testing.assert_array_equal(face.arrays["2/0"].read(), np.arange(40, 60).reshape(4, 5))
+    many = tree_of(shown("position y x", (1001, 1, 1))).zarr(face="ome")
+    assert many.arrays["0"].dims == ("position", "y", "x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import struct
 import zlib
@@ -522,6 +523,19 @@ def test_czi_of_scenes_and_levels(tmp_path: Path) -> None:
     same(group["scene_0/level_1/data"][...], half)
     same(group.main[...], one)
     assert group["scene_0/level_1/data"].calibration["x"]["scale"] == 5e-7
+
+
+def test_scenes_of_a_czi_have_their_names(tmp_path: Path) -> None:
+    tiles = [tile for k in range(3) for tile in czi_planes(frames_of((2, 6, 4), "u2"), "C", {"S": k, "M": 0})]
+    xml = (
+        "<ImageDocument><Metadata><Information><Image><Dimensions><S><Scenes>"
+        '<Scene Index="0" Name="P1"><ArrayName>A1</ArrayName></Scene><Scene Index="2" Name="edge"/><Scene Name="no"/>'
+        "</Scenes></S></Dimensions></Image></Information></Metadata></ImageDocument>"
+    )
+    group = vfs.open_group(write_czi(tmp_path / "a.czi", tiles, xml=xml))
+    assert [group[f"scene_{k}/data"].attrs.get("name") for k in range(3)] == ["A1 P1", None, "edge"]
+    first = group.store(face="ome").face.documents["0/zarr.json"]
+    assert json.loads(first)["attributes"]["ome"]["multiscales"][0]["name"] == "A1 P1"
 
 
 def test_czi_of_channels_of_several_types(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ computed blocks (`vfs.engine.computed`), which cover whole blocks of the file.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -41,10 +41,12 @@ class Arrangement:
         axes: for each axis that is shown, the axes of the array that it counts in C order. The last two are one axis
             each, y and x.
         dims: a name for each.
+        fixed: axes of the array of which one element is shown -> which.
     """
 
     axes: tuple[tuple[int, ...], ...]
     dims: tuple[str, ...]
+    fixed: Mapping[int, int] = field(default_factory=dict)
 
     def shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Return the shape that is shown of an array of this shape."""
@@ -52,9 +54,9 @@ class Arrangement:
 
     @property
     def in_order(self) -> bool:
-        """True if the elements stay in their order."""
+        """True if all elements are shown, in their order."""
         flat = list(chain(*self.axes))
-        return flat == sorted(flat)
+        return flat == sorted(flat) and not self.fixed
 
     @property
     def as_stored(self) -> bool:
@@ -171,13 +173,13 @@ class _Planes:
         Raises:
             SourceError: they cannot be read.
         """
-        start, shape = [0] * len(self._shape), [1] * len(self._shape)
+        start, shape = [self.how.fixed.get(k, 0) for k in range(len(self._shape))], [1] * len(self._shape)
         for group, first, n in zip(self.how.axes, region.start, region.shape, strict=True):
             for k, at in zip(group, np.unravel_index(first, [self._shape[k] for k in group]), strict=True):
                 start[k] = int(at)
             shape[group[-1]] = n
         box = Region.box(start, [a + n for a, n in zip(start, shape, strict=True)])
-        return _permuted(self.array, box, list(chain(*self.how.axes))).reshape(region.shape)
+        return _permuted(self.array, box, [*self.how.fixed, *chain(*self.how.axes)]).reshape(region.shape)
 
 
 def turned(array: ArrayReader, order: AxisOrder, chunks: chunking.ChunkSpec, cache: ChunkCache) -> ArrayReader:

@@ -202,7 +202,7 @@ class Hierarchy:
             )
         from vfs.faces.ngff import ome_face
 
-        return ome_face(self.images.values(), self.attrs, zarr_format, self.ngff)
+        return ome_face(self.images.each(), self.attrs, zarr_format, self.ngff)
 
     @cached_property
     def images(self) -> Images:

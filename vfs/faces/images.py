@@ -1,8 +1,9 @@
 """Finds the images of a data set: arrays with axes y and x, arranged as viewers of images take them.
 
 An image is shown along at most five axes: t; channels, or one axis that stands for all others (the positions of a
-scan, frames); z; y; x. Smaller versions that a file holds (`level_1/data` beside `data`) are its levels; above
-these, and where there are none, levels are computed (`vfs.reduce.pyramid`). Those of a file may have fewer planes.
+scan, frames); z; y; x. In OME-Zarr each position of a stage (an axis `position`) is an image of its own. Smaller
+versions that a file holds (`level_1/data` beside `data`) are its levels; above these, and where there are none, levels
+are computed (`vfs.reduce.pyramid`). Those of a file may have fewer planes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from vfs.model.naming import DERIVED
 if TYPE_CHECKING:
     from vfs.reduce.level_store import LevelStore
 
+_POSITION = "position"
+_MAX_POSITIONS = 1000
+"""Most positions that are images of their own; more stay along an axis."""
 _CHANNELS = ("c", colours.AXIS)  # what is counted along these is channels: of a microscope, of a pixel
 _COMPONENTS = 4
 """Most numbers that a result has at each position of a scan, where these are shown as channels."""
@@ -44,6 +48,7 @@ class ShownImage:
         times: for each level, how many pixels of the finest one a pixel is along z, if there is this axis, y and x.
         computed: how a level is computed of the one below: "mean" of 2 × 2 pixels, or "nearest", one of them; "" where
             none is computed.
+        position: what the file calls the position of the stage at which the image was taken; "" where it is of all.
     """
 
     name: str
@@ -52,6 +57,7 @@ class ShownImage:
     levels: list[ArrayReader]
     times: list[tuple[float, ...]]
     computed: str
+    position: str = ""
 
     @property
     def dims(self) -> tuple[str, ...]:
@@ -79,7 +85,7 @@ class Images(Mapping[str, ShownImage]):
         self, name: str, arrays: Mapping[str, ArrayReader], main: str, store: LevelStore | None = None
     ) -> None:
         self._name, self._arrays, self._main, self._store = name, arrays, main, store
-        self._made: dict[str, ShownImage] = {}
+        self._made: dict[tuple[str, int | None], ShownImage] = {}
 
     @cached_property
     def _how(self) -> dict[str, Arrangement]:
@@ -89,11 +95,22 @@ class Images(Mapping[str, ShownImage]):
         return next(_shown(self._arrays, self._main), None) is not None
 
     def __getitem__(self, path: str) -> ShownImage:
-        found = self._made.get(path)
+        return self._image(path, None)
+
+    def _image(self, path: str, position: int | None) -> ShownImage:
+        found = self._made.get((path, position))
         if found is None:  # two threads get the same one
-            made = _image(self._name, self._arrays, path, self._how[path], self._store)
-            found = self._made.setdefault(path, made)
+            how = self._how[path] if position is None else _at(self._how[path], self._arrays[path], position)
+            made = _image(self._name, self._arrays, path, how, self._store)
+            found = self._made.setdefault((path, position), made)
         return found
+
+    def each(self) -> Iterator[ShownImage]:
+        """Yield the images with one position of a stage each: those of an array follow one another."""
+        for path in self:
+            axis, array = _positions(self._arrays[path]), self._arrays[path]
+            for position in [None] if axis is None else range(array.shape[axis]):
+                yield self._image(path, position)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._how)
@@ -152,6 +169,25 @@ def _custom(names: list[str], axes: list[int]) -> str:
     return "_".join(own)
 
 
+def _positions(array: ArrayReader) -> int | None:
+    """Return the axis of positions of a stage that are images of their own; None if there is none."""
+    axis = array.dims.index(_POSITION) if _POSITION in array.dims else None
+    return axis if axis is not None and 1 < array.shape[axis] <= _MAX_POSITIONS else None
+
+
+def _at(how: Arrangement, array: ArrayReader, position: int) -> Arrangement:
+    """Say how one position of an array is shown as an image."""
+    axis = array.dims.index(_POSITION)
+    left = [(tuple(k for k in group if k != axis), name) for group, name in zip(how.axes, how.dims, strict=True)]
+    axes = tuple(group for group, _ in left if group)
+    named = [
+        _custom([*array.dims], [*group]) if axis in was else name
+        for (group, name), was in zip(left, how.axes, strict=True)
+        if group
+    ]
+    return Arrangement(axes, tuple(named), {axis: position})
+
+
 def _image(
     name: str, arrays: Mapping[str, ArrayReader], path: str, how: Arrangement, store: LevelStore | None
 ) -> ShownImage:
@@ -160,7 +196,9 @@ def _image(
     array = arrays[path]
     attrs = {name: value for name, value in array.attrs.items() if name != "calibration"}
     common: dict[str, Any] = {"conventions": {}, "group_attrs": {}}
-    finest = with_axes(_drawable(array), how, path=path, attrs=attrs, **common)
+    at = next(iter(how.fixed.values()), None)
+    own = path if at is None else f"{path}/{_POSITION}_{at}"  # by which computed levels are kept, too
+    finest = with_axes(_drawable(array), how, path=own, attrs=attrs, **common)
     space = 3 if how.dims[-3:-2] == ("z",) else 2
     found, times = [finest], [(1.0,) * space]
     for smaller in _stored_levels(arrays, path):
@@ -175,7 +213,17 @@ def _image(
         found.append(level)
         times.append((*times[-1][:-2], *(2 * one for one in times[-1][-2:])))
     computed = "" if not above else "nearest" if nearest else "mean"
-    return ShownImage(_name(array) or name, array, how, found, times, computed)
+    position = "" if at is None else _position_name(array, at)
+    label = " ".join(filter(None, (_name(array) or name, position and f"({position})")))
+    return ShownImage(label, array, how, found, times, computed, position)
+
+
+def _position_name(array: ArrayReader, at: int) -> str:
+    """Return what the file calls a position: a name, or a number where it has none."""
+    axes = array.dataset.attrs.get("axes")
+    said = axes.get(_POSITION) if isinstance(axes, Mapping) else None
+    own = str(said[at]) if isinstance(said, list) and len(said) == array.shape[array.dims.index(_POSITION)] else ""
+    return " ".join(own.split()) or f"{_POSITION} {at}"
 
 
 def _drawable(array: ArrayReader) -> ArrayReader:

@@ -82,9 +82,10 @@ def _image(root: Element, k: int, image: ShownImage, said: Mapping[str, Said]) -
         SubElement(shown, "InstrumentRef", ID=f"Instrument:{k}")
         if instrument.find("Objective") is not None:
             SubElement(shown, "ObjectiveSettings", ID=f"Objective:{k}:0")
-    if place := _given(said, {axis: f"stage.{axis.lower()}" for axis in "XYZ"}, _MICRO):
+    place = _given(said, {axis: f"stage.{axis.lower()}" for axis in "XYZ"}, _MICRO)
+    if place or image.position:
         units = {f"{axis}Unit": "µm" for axis in place}
-        SubElement(shown, "StageLabel", {"Name": "stage", **place, **units})
+        SubElement(shown, "StageLabel", {"Name": _text(image.position) or "stage", **place, **units})
     finest = image.levels[0]
     sizes = dict.fromkeys("XYZCT", 1)
     for name, n in zip(image.dims, finest.shape, strict=True):

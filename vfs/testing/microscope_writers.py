@@ -68,7 +68,8 @@ def _nd2_loops(loops: Sequence[tuple[str, int]]) -> dict[str, Any]:
         elif name == "z":
             pars |= {"dZStep": 0.5, "dZLow": 0.0, "dZHigh": 1.0, "dZHome": 0.0, "iType": 0, "bZInverted": False}
         else:  # one point in the list was not visited
-            pars |= {"Points": [{"dPosX": 1.0 * k, "dPosY": 0.0, "dPosZ": 0.0} for k in range(count + 1)]}
+            point = {"dPosX": 0.0, "dPosY": 0.0, "dPosZ": 0.0}
+            pars |= {"Points": [point | {"dPosX": 1.0 * k, "dPosName": f"Point {k}"} for k in range(count + 1)]}
             more = {"pItemValid": bytes([0] + [1] * count)}
         kind = {"t": 1, "position": 2, "z": 4}[name]
         found = {"eType": kind, "uLoopPars": pars, **more, **({"ppNextLevelEx": [found]} if found else {})}

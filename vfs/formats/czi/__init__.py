@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element
 from vfs.errors import FormatError, TruncatedSourceError
 from vfs.formats import Format
 from vfs.formats.czi.arrays import array_of, groups_of, unreadable
-from vfs.formats.czi.said import TERMS, attrs_of
+from vfs.formats.czi.said import TERMS, attrs_of, scene_names
 from vfs.formats.czi.segments import header_of, metadata_of, tiles_of
 from vfs.formats.headers import left_out, xml_tree
 from vfs.model.files import Files
@@ -77,12 +77,14 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
     except FormatError as error:
         lost.append(left_out(error))
     told = Told(partial(_told, sources, path, int(header["metadata"])))
-    made = []
+    made, names = [], scene_names(root)
     for group in groups_of(tiles):
         if why := unreadable(path, group):
             lost.append(Absence(f"{why}; it is not shown", counts={"frames_left_out": 1}))
         else:
-            made += array_of(files, group, _calibration(root), told)
+            image, *beside = array_of(files, group, _calibration(root), told)
+            called = {"name": names[group.scene]} if group.scene in names else {}
+            made += [altered(image, attrs={**image.attrs, **called}), *beside]
     if not made:
         raise FormatError(lost[-1].said.removesuffix("; it is not shown"))
     first = next((one for one in made if "level_" not in one.path), made[0])

@@ -69,6 +69,16 @@ def _scenes(root: Element) -> Iterator[tuple[int, dict[str, float]]]:
             yield int(number), {dim: n for dim, n in zip("xy", numbers, strict=True) if n is not None}
 
 
+def scene_names(root: Element | None) -> dict[int, str]:
+    """Return what scenes are called, by number: the well or region, and the position in it."""
+    found = {}
+    for node in () if root is None else root.findall(".//Information/Image/Dimensions/S/Scenes/Scene"):
+        well, name, number = _text(node.find("ArrayName")), node.get("Name", "").strip(), node.get("Index", "")
+        if (well or name) and number.isdecimal() and len(number) < 10:
+            found[int(number)] = " ".join(dict.fromkeys(filter(None, (well, name))))
+    return found
+
+
 def _text(node: Element | None) -> str:
     return "" if node is None else (node.text or "").strip()
 

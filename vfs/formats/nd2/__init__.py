@@ -413,7 +413,9 @@ def _array(
         plane = StoredPlane(sig, frame.stored, decoder=decoder)
     else:
         plane = StoredPlane(sig, frame.stored, strides=steps, order=frame.order)
-    made = table.array("data", files, nav, plane, dims, {**attrs, "calibration": _calibration(metadata, loops)})
+    called = {loop.name: [*loop.names] for loop in loops if loop.names}
+    said = {**attrs, "calibration": _calibration(metadata, loops), **({"axes": called} if called else {})}
+    made = table.array("data", files, nav, plane, dims, said)
     return made, (offsets - _TIME, table.position)
 
 

@@ -19,11 +19,15 @@ _MAX_FRAMES = 1 << 40  # frames
 
 
 class Loop(NamedTuple):
-    """A loop: the name of its axis, its number of turns, and what one turn is: scale and unit, or nothing."""
+    """A loop: the name of its axis, its number of turns, and what one turn is: scale and unit, or nothing.
+
+    `names` has what each turn is called; () if the file says nothing.
+    """
 
     name: str
     turns: int
     step: tuple[float, str] | None = None
+    names: tuple[str, ...] = ()
 
 
 def loops_of(experiment: Tree) -> list[Loop]:
@@ -66,7 +70,9 @@ def _loop(node: Tree) -> Loop | None:
     if kind == _POSITIONS:
         points = values(pars["Points"]) if "Points" in pars else values(pars.get("dPosX"))
         visited = _valid(points, node.get("pItemValid"))
-        return Loop(_NAMES[kind], len(visited)) if visited else None
+        names = _names(points, values(pars.get("pPosName")))
+        called = tuple(_valid(names, node.get("pItemValid"))) if any(names) else ()
+        return Loop(_NAMES[kind], len(visited), names=called) if visited else None
     if kind == _TIMES:
         periods = _valid(values(pars.get("pPeriod")), pars.get("pPeriodValid"), every=False)
         total = sum(_count(one) for one in periods)
@@ -81,6 +87,17 @@ def _loop(node: Tree) -> Loop | None:
             step = (abs(high - low) / (count - 1), "um")
     size = step[0]
     return Loop(_NAMES[kind], count, (float(size), step[1]) if isinstance(size, int | float) and size > 0 else None)
+
+
+def _names(points: list[Any], beside: list[Any]) -> list[str]:
+    """Return what each position is called, "" if nothing says it.
+
+    Args:
+        beside: names of all, as older files have them.
+    """
+    own = [point.get("dPosName") or point.get("pPosName") for point in points if isinstance(point, dict)]
+    said = own if len(own) == len(points) else [*beside[: len(points)], *[""] * (len(points) - len(beside))]
+    return [name if isinstance(name, str) else "" for name in said]
 
 
 def _count(pars: Any) -> int:
