@@ -44,6 +44,25 @@ def test_bitmaps_are_companions(tmp_path: Path) -> None:
     )
 
 
+def test_the_static_background_beside_the_patterns_is_taken_away(tmp_path: Path) -> None:
+    def cleaned(path: Path, **options: object) -> np.ndarray:
+        made = vfs.open(path, **options).reduce(p=vfs.WithoutBackground("subtract", dtype="f8"))
+        return np.asarray(made["p"].data)
+
+    image = frames_of((5, 6), "u1", 3)
+    for name in ("own", "none", "other"):
+        (tmp_path / name).mkdir()
+    path = write_nordif(tmp_path / "own", TWIN, backgrounds={"acquisition": image})
+    same(cleaned(path), TWIN - image.astype("f8"))
+    same(cleaned(path, axes="scan_y,scan_x|-y,x"), (TWIN - image.astype("f8"))[..., ::-1, :])
+    derived = vfs.open_group(path, derive={"p": vfs.WithoutBackground("divide", dtype="f8")})["derived/p"]
+    assert np.isfinite(derived[...]).any()
+    np.testing.assert_array_equal(derived[...], np.where(image == 0, np.nan, TWIN / image.astype("f8")))
+    for name, backgrounds in (("none", {}), ("other", {"acquisition": image[:4], "calibration": image})):
+        path = write_nordif(tmp_path / name, TWIN, backgrounds=backgrounds)
+        np.testing.assert_allclose(cleaned(path), TWIN - TWIN.mean(axis=(0, 1)))
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -26,26 +26,31 @@ def is_backscatter(format: str, dataset: StoredArray) -> bool:
     return format in _BACKSCATTER or bool(format == "hdf5" and dataset.main and _EBSD.fullmatch(dataset.path))
 
 
-def with_background(stored: StoredSet, found: Sequence[StoredArray]) -> StoredSet:
+def with_background(stored: StoredSet, found: Sequence[StoredArray], format: str) -> StoredSet:
     """Return the arrays of a set, the main one with the static background of its backscatter patterns, if there is one.
 
-    Programs of electron backscatter diffraction keep it beside the patterns, in the header (`EBSD/Header`).
+    Programs of electron backscatter diffraction keep it beside the patterns, in the header (`EBSD/Header`); NORDIF in a
+    bitmap beside them.
 
     Args:
         found: all arrays of the files.
+        format: name of the set's format.
     """
     main = stored.main
-    hit = _EBSD.fullmatch(main.path) if main.nav_ndim else None
+    if not main.nav_ndim:
+        return stored
+    hit = _EBSD.fullmatch(main.path)
     sig = main.shape[main.nav_ndim :]
-    fitting = [
-        one
-        for one in (found if hit else ())
-        if one.path.startswith(hit[1])  # type: ignore[index]
-        and _BACKGROUND.fullmatch(one.path[len(hit[1]) :])  # type: ignore[index]
-        and one.shape == sig
-    ]
+    fitting = [one for one in found if one.shape == sig and _is_background(one.path, hit and hit[1], format)]
     if not fitting:
         return stored
     axes = range(len(sig))
     made = altered(main, background=FrameImage(fitting[0], tuple(axes), (False,) * len(axes)))
     return stored.with_main(made)
+
+
+def _is_background(path: str, beside: str | None, format: str) -> bool:
+    """Return True for the path of a static background; `beside`: path of the group of patterns and header, if any."""
+    if beside is None:
+        return format == "nordif" and path == "background"
+    return path.startswith(beside) and _BACKGROUND.fullmatch(path[len(beside) :]) is not None
