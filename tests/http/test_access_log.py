@@ -61,6 +61,7 @@ def test_every_answer_has_a_line(tmp_path: Path, name: str) -> None:
             await asked(request(f"t/{ADA.token}/a%20%231.npy?secret", "HEAD", "X-Forwarded-For: 192.0.2.7\r\n"), False)
             == 200
         )
+        assert await asked(request(f"t/{ADA.token}/a%20%231.zarr/nope", "GET", "X-Remote-User: Ben\r\n")) == 404
         assert await asked(request(f"t/{ADA.token}/nope")) == 404
         assert await natively(application, reader, writer, chunk) == (200, VALUES[2].tobytes())
         assert application.native is not None
@@ -77,7 +78,10 @@ def test_every_answer_has_a_line(tmp_path: Path, name: str) -> None:
     asks = ("ada", "127.0.0.1")
     assert found.count((*asks, "GET", "/a%20%231.zarr/zarr.json", "200", document)) == 2
     assert ("ada", "192.0.2.7", "HEAD", "/a%20%231.npy", "200", "0") in found
-    assert [one[:4] for one in found if one[4] == "404"] == [(*asks, "GET", "/nope")]
+    assert [one[:4] for one in found if one[4] == "404"] == [
+        ("Ben", asks[1], "GET", "/a%20%231.zarr/nope"),
+        (*asks, "GET", "/nope"),
+    ]
     assert found[-1][:5] == ("-", "127.0.0.1", "GET", "-", "401")
     chunks = [one for one in found if one[3] == "/a%20%231.zarr/data/c/2/0/0"]
     assert set(chunks) == {(*asks, "GET", "/a%20%231.zarr/data/c/2/0/0", "200", f"{VALUES[2].nbytes}")}

@@ -18,7 +18,19 @@ KEEP = 3600.0
 """Seconds for which kernels may remember names and attributes of a `FaceFolder`: these never change."""
 
 
-class Contents(Protocol):
+class Paths(Protocol):
+    """Says what is shown at each path."""
+
+    def at(self, path: str) -> Shown:
+        """Return what is shown at a path. It may look at files to find out.
+
+        Raises:
+            SourceError: that cannot be found out.
+        """
+        ...
+
+
+class Contents(Paths, Protocol):
     """Says what a mount or an HTTP server shows at each path.
 
     Attributes:
@@ -43,14 +55,6 @@ class Contents(Protocol):
 
     @property
     def attr_timeout(self) -> float: ...
-
-    def at(self, path: str) -> Shown:
-        """Return what is shown at a path. It may look at files to find out.
-
-        Raises:
-            SourceError: that cannot be found out.
-        """
-        ...
 
     def at_hand(self, path: str) -> InFace | None:
         """Return what `at` returns for a path whose sources were looked at a moment ago, so that its `node` and

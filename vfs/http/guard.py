@@ -16,7 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from vfs.errors import OptionError, printable
 from vfs.faces.absence import looks_like_chunk
-from vfs.http.persons import MAX_TOKEN_LETTERS, Person, check_token, text_of
+from vfs.http.persons import MAX_TOKEN_LETTERS, NO_NAMES, Person, check_token, text_of
 from vfs.model.wording import Word, option
 
 KNOWN = 100
@@ -238,7 +238,7 @@ class Guard:
         key = key.removesuffix("/")
         if person.token and person.token in key:  # no error and no log may show it
             raise RefusedError(_absent(key), "the token stands twice in the path")
-        if (named and not _NOTHING.isdisjoint(key.split("/"))) or "\0" in key:
+        if (named and not NO_NAMES.isdisjoint(key.split("/"))) or "\0" in key:
             raise RefusedError(_absent(key), f"nothing is called {printable(key[:200]) or '/'}")
         return Place(key, slash, person)
 
@@ -264,7 +264,6 @@ class Guard:
         return person
 
 
-_NOTHING = frozenset(("", ".", ".."))
 _IS_FOLLOWED = {b"sec-fetch-mode": b"navigate", b"sec-fetch-dest": b"document"}.items()
 """Headers of a request by which a browser goes to a page, in a window of its own."""
 _USUAL_PORTS = {"http": ":80", "https": ":443"}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import unquote_to_bytes
 
+from vfs.contents.rights import Rights
 from vfs.errors import OptionError, printable
 
 MIN_TOKEN_LETTERS = 16
@@ -19,6 +21,8 @@ MAX_FILE_BYTES = 1 << 20
 SECONDS = 1.0
 """Time between two looks whether that file has changed."""
 
+NO_NAMES = frozenset(("", ".", ".."))
+"""Parts that no path has."""
 _LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
 
 
@@ -29,11 +33,13 @@ class Person:
     Attributes:
         name: "" where a server has one token, which may be anybody's.
         token: "" for none.
+        rights: what the person may see; None: all that is served.
         base: what paths of URLs begin with, as `/t/TOKEN/`.
     """
 
     name: str
     token: str = field(repr=False)
+    rights: Rights | None = None
     base: bytes = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -86,12 +92,14 @@ def check_token(token: str, where: str) -> str:
 
 
 def read_persons(wanted: str) -> tuple[Person, ...]:
-    """Read a file with a name and a token in each line; a line that begins with # is a comment.
+    """Read a file with a name and a token in each line, and perhaps folders; a line that begins with # is a comment.
 
-    A name may come again, with another token. No message shows a token.
+    A name may come again, with another token. No message shows a token. Folders are those that the person may see; they
+    are written as in URLs.
 
     Raises:
-        OptionError: see `text_of` and `check_token`; or a line is none of these, a token comes twice, or none does.
+        OptionError: see `text_of`, `check_token` and `_rights`; or a line is none of these, a token comes twice, or
+            there is none.
     """
     text = text_of(wanted, True, MAX_FILE_BYTES)
     named = printable(wanted)
@@ -103,18 +111,38 @@ def read_persons(wanted: str) -> tuple[Person, ...]:
         if not words or words[0].startswith("#"):
             continue
         where = f"{named}, line {number}"
-        if len(words) != 2 or len(words[0]) > MAX_NAME_LETTERS or not words[0].isprintable():
+        if len(words) < 2 or len(words[0]) > MAX_NAME_LETTERS or not words[0].isprintable():
             raise OptionError(
-                f"{where}: expected a name of at most {MAX_NAME_LETTERS} characters, a space, and a token; found"
-                f" {len(words)} words"
+                f"{where}: expected a name of at most {MAX_NAME_LETTERS} characters, a space, and a token, perhaps"
+                f" folders behind them; found {len(words)} words"
             )
         name, token = words[0], check_token(words[1], where)
         if token in persons:
             raise OptionError(f"{where}: expected a token of its own; it is that of {persons[token].name}, too")
-        persons[token] = Person(name, token)
+        persons[token] = Person(name, token, _rights(words[2:], where))
     if not persons:
         raise OptionError(f"{named}: expected a name and a token in each line, found none; # begins a comment")
     return tuple(persons.values())
+
+
+def _rights(folders: Sequence[str], where: str) -> Rights | None:
+    """Return the rights of somebody who may see some folders; None where there are none, and all may be seen.
+
+    Args:
+        folders: their paths, as in URLs.
+        where: the line that has them, for the message.
+
+    Raises:
+        OptionError: one is no path below the folder that is served.
+    """
+    paths = [os.fsdecode(unquote_to_bytes(folder)).strip("/") for folder in folders]
+    for folder, path in zip(folders, paths, strict=True):
+        if "#" in folder or "?" in folder or not NO_NAMES.isdisjoint(path.split("/")) or "\0" in path:
+            raise OptionError(
+                f"{where}: {printable(folder[:80])}: expected a folder below the one that is served, such as"
+                " ada/2026, with %20 for a space"
+            )
+    return Rights(frozenset(paths)) if paths else None
 
 
 class WatchedFile:

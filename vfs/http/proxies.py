@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from vfs.errors import OptionError, printable
+from vfs.http.persons import MAX_NAME_LETTERS
 from vfs.model.wording import option
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -57,6 +58,19 @@ def client_of(peer: str, headers: Mapping[bytes, bytes], trusted: Sequence[Netwo
         if not _is_in(address, trusted):
             break
     return last
+
+
+def user_of(peer: str, headers: Mapping[bytes, bytes], trusted: Sequence[Network]) -> str:
+    """Return the name of a user whom a trusted proxy has let in (`X-Remote-User`); "" if it names none.
+
+    Args:
+        peer, headers, trusted: see `client_of`.
+    """
+    said = headers.get(b"x-remote-user")
+    if said is None or not _is_in(peer, trusted):
+        return ""
+    words = said.decode("utf-8", "replace").split()  # no space: the access log has some between its words
+    return printable("_".join(words)[:MAX_NAME_LETTERS])
 
 
 def _address(text: str) -> str:

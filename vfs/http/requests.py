@@ -8,6 +8,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
+from vfs.contents.rights import Rights
 from vfs.errors import printable
 from vfs.http.answers import Answer
 from vfs.http.conditions import names
@@ -30,6 +31,7 @@ class Request(NamedTuple):
         method: as it came; path: what follows `api/`, without a slash at its end.
         query: name -> text; headers: by lower-case name.
         client: name of the person, or address of the client; receive: gives messages of ASGI.
+        rights: what the person may see; None: all that is served.
     """
 
     method: str
@@ -38,6 +40,7 @@ class Request(NamedTuple):
     headers: Mapping[bytes, bytes]
     client: str
     receive: Callable[[], Awaitable[Any]]
+    rights: Rights | None = None
 
 
 Answering = Callable[[str, Request, Answer], Awaitable[None]]

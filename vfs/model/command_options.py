@@ -67,8 +67,9 @@ class ServeOptions(ShowOptions):
     )
     tokens: str | None = option(
         None,
-        "A file with a name and a token in each line, instead of --token: each person has URLs of their own. It is read"
-        " again when it changes, and a token that is gone is refused at once.",
+        "A file with a name and a token in each line, instead of --token: each person has URLs of their own, and with"
+        " --tree may see only the folders that follow in the line, if any do. It is read again when it changes, and a"
+        " token that is gone is refused at once.",
         "FILE",
     )
     cors: Sequence[str] | None = option(
@@ -95,7 +96,7 @@ class ServeOptions(ShowOptions):
     trust_proxy: Sequence[str] | None = option(
         None,
         "Tell clients apart by the X-Forwarded-For (or Forwarded) header of a proxy at this address or in this network,"
-        " such as 10.0.0.5 or 10.0.0.0/8. May be repeated.",
+        " such as 10.0.0.5 or 10.0.0.0/8, and users by its X-Remote-User. May be repeated.",
         "ADDRESS",
         more="Without it, all who come through a proxy count as one client, which may compute a few things at once.",
         several=True,

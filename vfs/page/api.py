@@ -161,12 +161,12 @@ class Api:
 
     async def _json(self, request: Request, answer: Answer, work: Callable[[], Any]) -> None:
         """Answer with what a function returns, called in a thread; equal requests at the same time share a run."""
-        key = ("api", request.path, tuple(sorted(request.query.items())))
+        key = ("api", request.path, tuple(sorted(request.query.items())), request.rights)
         await answer_json(answer, request, await self._threads(key, work, request.receive))
 
     async def _list(self, path: str, request: Request, answer: Answer) -> None:
         known = flag(request, "known")
-        await self._json(request, answer, partial(self._listing.folder, path, *page_of(request), known))
+        await self._json(request, answer, partial(self._listing.folder, path, *page_of(request), known, request.rights))
 
     async def _set(self, key: str, request: Request, answer: Answer) -> None:
         file = flag(request, "file")

@@ -41,6 +41,8 @@ class Events:
         quiet = 0.0
         while True:
             now = await self._threads(("events",), self._progress, request.receive)
+            if request.rights is not None:
+                now = {path: progress for path, progress in now.items() if request.rights.sees(path)}
             text = "".join(_changes(before, now))
             if text or quiet >= QUIET:
                 await answer.send(memoryview((text or ": nothing new\n\n").encode()), last=False)

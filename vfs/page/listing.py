@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Any
 
 from vfs.contents.contents import Contents
-from vfs.contents.shown import PATIENCE, InFace
+from vfs.contents.rights import Rights, seen
+from vfs.contents.shown import PATIENCE, InFace, Shown
 from vfs.engine.array import ArrayReader
 from vfs.errors import NoChunkError, printable
 from vfs.faces.face import Face
@@ -35,38 +36,33 @@ class SetListing:
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
 
-    def folder(self, path: str, first: int, count: int, known: bool = False) -> dict[str, Any]:
+    def folder(
+        self, path: str, first: int, count: int, known: bool = False, rights: Rights | None = None
+    ) -> dict[str, Any]:
         """List a folder.
 
         Args:
+            rights: what is listed of it; None: all.
             known: wait for nothing that is not known soon: files that nobody has opened yet are entries by themselves.
 
         Raises:
             RefusedError: there is none.
         """
-        contents = self.contents
+        shown = seen(self.contents, rights).at(path)
         try:
-            node = contents.at(path).node()
+            node = shown.node()
         except NoChunkError:  # below an array
             node = None
         if node is None or not node.listed:
             raise RefusedError(404, f"no folder is called {printable(path[:200])}")
         until = time.monotonic() + PATIENCE if known else math.inf
-        found = list(islice(self._entries(path, until), first, first + count + 1))
+        found = list(islice(_entries(shown, until), first, first + count + 1))
         return {
             "path": path,
             "entries": found[:count],
             "more": len(found) > count,
-            "tree": not contents.faces,
+            "tree": not self.contents.faces,
         }
-
-    def _entries(self, path: str, until: float) -> Iterator[dict[str, Any]]:
-        """Give the entries of a folder, see `Shown.sets`. Times are milliseconds."""
-        for entry in self.contents.at(path).sets(until):
-            made = {"name": printable(entry.name), "kind": entry.kind, "key": entry.path}
-            about = {"format": entry.format, "size": entry.nbytes, "time": entry.time // 10**6}
-            said = {"reason": printable(entry.reason)} if entry.reason else {}
-            yield made if entry.kind in ("folder", "unopened") else {**made, **about, **said}
 
     def dataset(self, key: str, first: int, count: int, file: bool = False) -> dict[str, Any]:
         """Describe a set and some of its arrays.
@@ -199,3 +195,12 @@ class SetListing:
         if shown is None or shown.key not in shown.face.arrays:
             raise RefusedError(404, f"no array is called {printable(key[:200])}")
         return shown.face, shown.key, shown.face.arrays[shown.key]
+
+
+def _entries(shown: Shown, until: float) -> Iterator[dict[str, Any]]:
+    """Give the entries of a folder, see `Shown.sets`. Times are milliseconds."""
+    for entry in shown.sets(until):
+        made = {"name": printable(entry.name), "kind": entry.kind, "key": entry.path}
+        about = {"format": entry.format, "size": entry.nbytes, "time": entry.time // 10**6}
+        said = {"reason": printable(entry.reason)} if entry.reason else {}
+        yield made if entry.kind in ("folder", "unopened") else {**made, **about, **said}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vfs.contents.contents import Contents
@@ -32,11 +32,14 @@ START = "anew~"
 
 
 class _KeptSet(NamedTuple):
-    """A set that is open: what it shows, how it was opened, bytes of memory that it takes, about."""
+    """A set that is open: what it shows, how it was opened, bytes of memory that it takes, about; by what it was asked
+    for.
+    """
 
     contents: Contents
     found: OpenedSet
     weight: int
+    origins: set[str]
 
 
 class Reopened:
@@ -73,13 +76,25 @@ class Reopened:
             kept = self._kept.get(name)
             if kept is None:
                 shown = folder([found], self.cache, for_urls=True, above=f"{name}/")
-                kept = self._kept[name] = _KeptSet(shown, found, LIGHT + found.tree.weight)
+                kept = self._kept[name] = _KeptSet(shown, found, LIGHT + found.tree.weight, set())
+            kept.origins.update(self._origins(key))
             self._kept.move_to_end(name)
             while len(self._kept) > 1 and (
                 len(self._kept) > MAX_SETS or sum(one.weight for one in self._kept.values()) > WEIGHT
             ):
                 self._kept.popitem(last=False)
         return f"{name}/{next(iter(kept.contents.faces))}", kept.found
+
+    def origins(self, path: str) -> Collection[str]:
+        """Return the path itself, if it is served; of a set that was opened anew, the paths that this was asked of."""
+        with self._lock:
+            return frozenset(self._origins(path))
+
+    def _origins(self, path: str) -> Collection[str]:
+        if not path.startswith(START):
+            return (path,)
+        kept = self._kept.get(path.partition("/")[0])
+        return () if kept is None else kept.origins
 
     def at(self, path: str) -> Shown:
         if path.startswith(START):

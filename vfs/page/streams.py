@@ -34,7 +34,7 @@ class Stopping:
     """Sends streams until somebody stops them: not every proxy says that its client has gone away."""
 
     def __init__(self) -> None:
-        self._streams: dict[str, asyncio.Event] = {}  # id -> set when the stream is to stop
+        self._streams: dict[tuple[str, str], asyncio.Event] = {}  # client and id -> set when the stream is to stop
 
     async def until_stopped(self, stream: Answering, key: str, request: Request, answer: Answer) -> None:
         """Send a stream, until `stop` ends it.
@@ -46,9 +46,10 @@ class Stopping:
         if name is None:
             await stream(key, request, answer)
             return
-        if name in self._streams:
+        own = request.client, name
+        if own in self._streams:
             raise RefusedError(400, f"id={printable(name[:40])}: another request under way has it")
-        stopped = self._streams[name] = asyncio.Event()
+        stopped = self._streams[own] = asyncio.Event()
         try:
             await stream(key, request._replace(receive=partial(_message, request.receive, stopped)), answer)
         except GoneError:
@@ -58,11 +59,11 @@ class Stopping:
                 await answer.begin(200, [(b"content-type", _NUMBERS)])
             await answer.send(record({"error": "it was stopped"}).data, last=True)
         finally:
-            del self._streams[name]
+            del self._streams[own]
 
     async def stop(self, name: str, request: Request, answer: Answer) -> None:
-        """Stop a stream. It is no error that there is none: it may just have ended."""
-        stopped = self._streams.get(name)
+        """Stop a stream of the client. It is no error that there is none: it may just have ended."""
+        stopped = self._streams.get((request.client, name))
         if stopped is not None:
             stopped.set()
         await answer_json(answer, request, {"stopped": stopped is not None})

@@ -17,7 +17,7 @@ from vfs.http.access_log import AccessLog
 from vfs.http.answers import NO_CACHE, STEP, Answer, ForBody, Reply, Work
 from vfs.http.guard import Guard
 from vfs.http.persons import Person
-from vfs.http.proxies import Network, client_of
+from vfs.http.proxies import Network, client_of, user_of
 from vfs.http.reads import GoneError, Reads
 from vfs.http.requests import Request, body_of, query_of
 from vfs.http.tally import ServerLog, Tally
@@ -154,7 +154,12 @@ class Application:
         """Return what the access log, which there is, says of who asks."""
         assert self.access is not None
         address = client_of(peer[0] if peer else "", headers, self._proxies)
-        return self.access.asks("" if person is None else person.name, address, method)
+        return self.access.asks(self._name(person, peer, headers), address, method)
+
+    def _name(self, person: Person | None, peer: tuple[str, int] | None, headers: Mapping[bytes, bytes]) -> str:
+        """Return the name of who asks, as a proxy says it, else as the token does; "" for nobody who is known."""
+        user = user_of(peer[0], headers, self._proxies) if peer and person is not None else ""
+        return user or ("" if person is None else person.name)
 
     async def _done(self, decision: Reply | Work, receive: Receive) -> Reply:
         """Do what must be done before a response is known."""
@@ -224,8 +229,9 @@ class Application:
             decided.decision.path.removeprefix("api/"),
             query_of(scope.get("query_string", b"")),
             headers,
-            (decided.person and decided.person.name) or client_of(peer[0] if peer else "", headers, self._proxies),
+            self._name(decided.person, peer, headers) or client_of(peer[0] if peer else "", headers, self._proxies),
             receive,
+            None if decided.person is None else decided.person.rights,
         )
 
     def metrics(self) -> bytes:

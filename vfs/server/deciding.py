@@ -14,16 +14,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from vfs.buffers import scratch
-from vfs.contents.contents import Contents
-from vfs.contents.shown import PATIENCE, InFace, Shown
+from vfs.contents.contents import Paths
+from vfs.contents.rights import Rights, seen
+from vfs.contents.shown import PATIENCE, InFace
 from vfs.engine.abandon import AbandonedError
 from vfs.errors import NotYetError, SourceChangedError, VfsError, printable
 from vfs.faces.absence import check_no_chunk
-from vfs.faces.face import Node
 from vfs.http import conditions
 from vfs.http.access_log import path_of
 from vfs.http.answers import (
-    CACHING,
     METHODS,
     NO_CACHE,
     NOTHING,
@@ -45,9 +44,12 @@ from vfs.http.persons import Person
 from vfs.http.tally import ServerLog
 from vfs.model.one_state import TRIES
 from vfs.page.pages import assets, etag_of, page
+from vfs.page.reopened import Reopened
 from vfs.server import drive
 from vfs.server.folders import entries, folder_page
+from vfs.server.looking import Looked, looked_at, wanted
 from vfs.server.native import NativeAnswers
+from vfs.server.seeing import check_seen
 from vfs.serving.gate import Gate
 
 WHOLE = 64 << 20
@@ -120,6 +122,7 @@ class _PathAsked(NamedTuple):
     Attributes:
         key: its path in the contents; slash: True if it ends with a slash.
         headers: by lower-case name.
+        rights: what lists show; None: all.
         tries: how often it may be looked at while its sources change.
     """
 
@@ -127,21 +130,8 @@ class _PathAsked(NamedTuple):
     key: str
     slash: bool
     headers: Mapping[bytes, bytes]
+    rights: Rights | None = None
     tries: int = len(TRIES)
-
-
-class _Looked(NamedTuple):
-    """What is known of a path before anything is read.
-
-    Attributes:
-        node: what it is; version: that of its sources; etag: its ETag; time: when they were modified, nanoseconds
-            since 1970.
-    """
-
-    node: Node
-    version: bytes = b""
-    etag: bytes = b""
-    time: int = 0
 
 
 class _Body(NamedTuple):
@@ -171,7 +161,7 @@ class Decisions:
     """
 
     def __init__(
-        self, contents: Contents, guard: Guard, own: OwnPages, log: ServerLog, caching: bytes = NO_CACHE
+        self, contents: Reopened, guard: Guard, own: OwnPages, log: ServerLog, caching: bytes = NO_CACHE
     ) -> None:
         self._caching = caching
         self.contents = contents
@@ -213,12 +203,15 @@ class Decisions:
             if method == "OPTIONS" and path in (b"/", b"*"):  # Explorer asks these first, whatever folder it is to open
                 return Decided(self._options(headers), None, "")
             key, slash, person = self.guard.place(path, method, headers)
-            if lends and path[-1:].isdigit() and self._is_native(path[len(person.base) - 1 :], key, slash, headers):
+            check_seen(person, key, self.contents, self._own.requests)
+            lends = lends and person.rights is None and path[-1:].isdigit()  # lent, it may ask for all that is served
+            if lends and self._is_native(path[len(person.base) - 1 :], key, slash, headers):
                 return Decided(ForNative(key), person, key)
             own = method not in _READS or key.startswith(_OWN)  # or of a folder so called
-            decision: Decision | None = self._of_server(method, key, slash, headers, path) if own else None
+            asked = _PathAsked(method, key, slash, headers, person.rights)
+            decision: Decision | None = self._of_server(asked, path) if own else None
             if decision is None:
-                decision = self._path(_PathAsked(method, key, slash, headers))
+                decision = self._path(asked)
         except Exception as error:
             decision = self.sorry(method, key, error, headers)
         self._tally.requests += 1
@@ -260,23 +253,22 @@ class Decisions:
         may = any(name == b"access-control-allow-origin" for name, _ in self.usual(headers.get(b"origin")))
         return options(headers, may)
 
-    def _of_server(
-        self, method: str, key: str, slash: bool, headers: Mapping[bytes, bytes], path: bytes
-    ) -> Reply | ForApi | ForBody | None:
+    def _of_server(self, asked: _PathAsked, path: bytes) -> Reply | ForApi | ForBody | None:
         """Decide how a request is answered that does not read the contents; None: it does.
 
         Args:
             path: path of the URL.
         """
+        method, key, slash, headers, rights, _ = asked
         if method == "OPTIONS":
             return self._options(headers)
         if method == "PROPFIND":
-            return drive.propfind(self.contents, self.guard.base_of(path), key, headers)
+            return drive.propfind(seen(self.contents, rights), self.guard.base_of(path), key, headers)
         if key.startswith("api/") and key.split("/", 2)[1] in self._own.requests:  # else a folder of the data
             return ForApi(key)
         if method not in _READS:
             raise RefusedError(405, f"{method}: this server is read-only; it answers {METHODS}")
-        if key == "metrics" and not slash:
+        if key == "metrics" and not slash and rights is None:
             return whole(method, 200, self._own.metrics(), b"text/plain; version=0.0.4; charset=utf-8")
         if not slash and key.startswith("assets/") and key.removeprefix("assets/") in assets():
             return _asset(method, key, headers)
@@ -288,13 +280,13 @@ class Decisions:
         found = self.contents.at_hand(key)
         if found is None:
             return Work(key, ("look", key), partial(self._look, key), partial(self._looked, asked, None))
-        return self._looked(asked, found, _looked_at(key, found))
+        return self._looked(asked, found, looked_at(key, found))
 
-    def _look(self, key: str) -> _Looked | None:
+    def _look(self, key: str) -> Looked | None:
         """Look at a path. None if there is nothing."""
-        return _looked_at(key, self.contents.at(key))
+        return looked_at(key, self.contents.at(key))
 
-    def _looked(self, asked: _PathAsked, found: InFace | None, looked: _Looked | None) -> Reply | Work:
+    def _looked(self, asked: _PathAsked, found: InFace | None, looked: Looked | None) -> Reply | Work:
         """Go on with a request for a path that was looked at.
 
         Args:
@@ -307,7 +299,7 @@ class Decisions:
             check_no_chunk(key)
             has = f"; api/ has {', '.join(sorted(self._own.requests))}" if key.startswith("api/") else ""
             raise RefusedError(404, f"nothing is called {printable(key[:200])}{has}")
-        status, about, span = _wanted(asked.method, looked, asked.headers, self._caching)
+        status, about, span = wanted(asked.method, looked, asked.headers, self._caching)
         if span is None:
             return Reply(status, about)
         self._tally.reads += 1
@@ -333,17 +325,18 @@ class Decisions:
             return whole(asked.method, 301, b"a folder has a slash at its end\n", _TEXT, [(b"location", there)])
         # Who goes to a page with a browser sees soon what is known, and that it is not all
         until = time.monotonic() + PATIENCE if _BROWSES in asked.headers.get(b"accept", b"") else math.inf
+        shown = seen(self.contents, asked.rights)
         if not key:
-            look_at_root = partial(self._page, until)
-            return Work(key, ("index", key, until < math.inf), look_at_root, partial(self._listed, asked))
+            make = partial(self._page, shown, until)
+            return Work(key, ("index", key, until < math.inf, asked.rights), make, partial(self._listed, asked))
         flat = agent.startswith(b"wget")
-        look = partial(folder_page, self.contents, key, flat, until)
-        return Work(key, ("index", key, flat, until < math.inf), look, partial(self._rows, asked))
+        look = partial(folder_page, shown, key, flat, until)
+        return Work(key, ("index", key, flat, until < math.inf, asked.rights), look, partial(self._rows, asked))
 
-    def _page(self, until: float) -> bytes:
+    def _page(self, shown: Paths, until: float) -> bytes:
         """Return the page that shows data, which lists the root."""
-        names = [(one.name, one.folder) for one in entries(self.contents, "", until=until)]
-        return page(links(names, len(self.contents.at("").unopened())), self._own.first())
+        names = [(one.name, one.folder) for one in entries(shown, "", until=until)]
+        return page(links(names, len(shown.at("").unopened())), self._own.first())
 
     def _listed(self, asked: _PathAsked, listed: bytes) -> Reply:
         """Answer with the page that shows data."""
@@ -420,15 +413,6 @@ class Decisions:
         return made if made.nbytes == stop - start and self.contents.at(key).version() == version else None
 
 
-def _looked_at(key: str, shown: Shown) -> _Looked | None:
-    """Return what is known of a path. None if there is nothing."""
-    node = shown.node()
-    if node is None or node.folder:
-        return node and _Looked(node)
-    version = shown.version()
-    return _Looked(node, version, conditions.etag_of(version, key), shown.time())
-
-
 _FOR_ALL: Usual = ((b"access-control-allow-origin", b"*"), *SHARED, *USUAL)
 _FOR_OTHERS: Usual = ((b"vary", b"origin"), *SHARED, *USUAL)
 _FOR_OWN: Usual = ((b"cross-origin-resource-policy", b"same-origin"), *USUAL)
@@ -457,41 +441,3 @@ def _asset(method: str, key: str, headers: Mapping[bytes, bytes]) -> Reply:
     if conditions.matched(headers, found.etag):
         return Reply(304, [(b"etag", found.etag)])
     return whole(method, 200, found.body, found.kind, [(b"etag", found.etag)])
-
-
-class _Wanted(NamedTuple):
-    """How a request for a file is to be answered: status, headers, the bytes of the body (None: it has none)."""
-
-    status: int
-    about: Headers
-    span: conditions.Span | None
-
-
-def _wanted(method: str, looked: _Looked, headers: Mapping[bytes, bytes], caching: bytes) -> _Wanted:
-    """Return how a request for a file is to be answered.
-
-    Raises:
-        RefusedError: it wants bytes that are not there, or of another state.
-    """
-    size, etag = looked.node.size, looked.etag
-    kind = b"application/json" if looked.node.json else b"application/octet-stream"
-    if not looked.version:  # these bytes may be others at any time: blank frames of a set that is still written
-        caching = b"no-store"
-    about = [(CACHING, caching), (b"etag", etag), (b"content-type", kind)]
-    if looked.version:
-        about += conditions.modified(looked.time)
-    if conditions.matched(headers, etag):
-        return _Wanted(304, about, None)
-    if_range = headers.get(b"if-range")
-    asked = headers.get(b"range") if if_range is None or if_range.strip() == etag else None
-    if method == "HEAD":
-        asked = None
-    try:
-        part = conditions.wanted(asked, size)
-    except ValueError:
-        raise RefusedError(416, f"the file has {size:,} bytes", size) from None
-    span = part or conditions.Span(0, size)
-    if part is not None:
-        about.append((b"content-range", b"bytes %d-%d/%d" % (part.start, part.stop - 1, size)))
-    about.append((b"content-length", b"%d" % (span.stop - span.start)))
-    return _Wanted(200 if part is None else 206, about, None if method == "HEAD" else span)

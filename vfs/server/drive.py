@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from vfs.contents.contents import Contents
+from vfs.contents.contents import Paths
 from vfs.http import webdav
 from vfs.http.answers import ForBody, Reply, Work, whole
 from vfs.http.index import quoted
@@ -21,7 +21,7 @@ class _Written(NamedTuple):
     others: Iterator[bytes]
 
 
-def propfind(contents: Contents, base: str, key: str, headers: Mapping[bytes, bytes]) -> ForBody:
+def propfind(contents: Paths, base: str, key: str, headers: Mapping[bytes, bytes]) -> ForBody:
     """Answer with properties of a path, and of what is in a folder.
 
     All of a tree at once is only for the client that asks for nothing less (object_store of Rust), and only in a data

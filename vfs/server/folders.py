@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
-from vfs.contents.contents import Contents
+from vfs.contents.contents import Paths
 from vfs.errors import SourceError, printable
 from vfs.faces.face import ZarrFace
 from vfs.http.conditions import etag_of
@@ -16,7 +16,7 @@ from vfs.http.guard import RefusedError
 from vfs.http.index import FolderPage, IndexRow, NumberedRows
 
 
-def entries(contents: Contents, key: str, etags: bool = False, until: float = math.inf) -> Iterator[IndexRow]:
+def entries(contents: Paths, key: str, etags: bool = False, until: float = math.inf) -> Iterator[IndexRow]:
     """Return what is in a folder of sets, as far as it can be opened.
 
     Args:
@@ -34,7 +34,7 @@ def entries(contents: Contents, key: str, etags: bool = False, until: float = ma
             yield row
 
 
-def _entry_at(contents: Contents, path: str, name: str, etags: bool) -> IndexRow | None:
+def _entry_at(contents: Paths, path: str, name: str, etags: bool) -> IndexRow | None:
     """Return what is at a path; None if nothing is."""
     shown = contents.at(path)
     node = shown.node()
@@ -58,7 +58,7 @@ class Described(NamedTuple):
     rows: Iterator[IndexRow]
 
 
-def described(contents: Contents, key: str, depth: int | None, deep: bool) -> Described | None:
+def described(contents: Paths, key: str, depth: int | None, deep: bool) -> Described | None:
     """Return what is at a path, and what is in it if it is a folder.
 
     Args:
@@ -93,7 +93,7 @@ def described(contents: Contents, key: str, depth: int | None, deep: bool) -> De
     return Described(True, chain([own], map(tagged, chain(named, names))))
 
 
-def folder_page(contents: Contents, key: str, flat: bool, until: float) -> FolderPage:
+def folder_page(contents: Paths, key: str, flat: bool, until: float) -> FolderPage:
     """Return the page of a folder.
 
     Args:

@@ -91,7 +91,7 @@ def serve(
     if taken is not None:
         name = taken.getsockname()
         how = replace(how, host=name[0], port=name[1])
-    secret = _secret(how)
+    secret = _secret(how, contents)
     origins, names = tuple(map(origin_of, how.cors)), tuple(map(name_of, how.allow_host))
     if "*" in names and not secret:
         raise OptionError(f"{option(allow_host='*')} goes only with a token, which is the secret then")
@@ -105,17 +105,20 @@ def serve(
         return asyncio.run(run.run(web, listener, encryption))
 
 
-def _secret(how: ServeHow) -> str | tuple[Person, ...]:
+def _secret(how: ServeHow, contents: Contents) -> str | tuple[Person, ...]:
     """Return the token of a server, "" for none; or the persons who have one each.
 
     Raises:
-        OptionError: their file cannot be used, or both are asked for.
+        OptionError: their file cannot be used, or both are asked for; or it names folders, and none are served.
     """
     if how.tokens is None:
         return choose_token(how.token, how.host)
     if how.token is not None:
         raise OptionError(f"{option_names('token', 'tokens')}: expected one of them")
-    return read_persons(how.tokens)
+    persons = read_persons(how.tokens)
+    if contents.faces and any(person.rights is not None for person in persons):
+        raise OptionError(f"{printable(how.tokens)}: names folders, which goes only with {option(tree=True)}")
+    return persons
 
 
 def _web_server() -> Any:
@@ -314,7 +317,7 @@ class _Run:
     def _renew(self, connections: Iterable[Any]) -> None:
         """Read the file of tokens again, and break the connections of those whom it has no longer."""
         try:
-            self.guard.renew(_secret(self.how))
+            self.guard.renew(_secret(self.how, self.contents))
         except OptionError as error:
             log.warning("%s; what was read before stays", error)
             return
