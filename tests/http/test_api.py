@@ -714,6 +714,45 @@ def test_a_computation_stops_when_the_server_is_told(shown: Application, endless
     assert eventually(lambda: endless.ended == ["AbandonedError"])
 
 
+@pytest.mark.parametrize("room", ["requests", "bytes"])
+@pytest.mark.parametrize("told", [True, False])
+def test_a_computation_that_waits_is_ended(
+    shown: Application, endless: Endless, monkeypatch: pytest.MonkeyPatch, room: str, told: bool
+) -> None:
+    """At once, by its page or because that has gone; it keeps no place from others, and never begins."""
+    if room == "requests":
+        monkeypatch.setitem(api.AT_ONCE, "compute", 1)
+        queue = shown.api._at_once._queue
+    else:
+        monkeypatch.setattr(shown.api.streams._held, "_most", (1, 1))
+        queue = shown.api.streams._held._queue
+
+    async def run() -> Asgi:
+        first, waits = (Asgi(shown, f"/api/compute/scan.zarr/data?id={n}", "POST", SUMS) for n in "ab")
+        running = asyncio.ensure_future(first.run())
+        await asyncio.to_thread(endless.began.acquire)
+        waiting = asyncio.ensure_future(waits.run())
+        await until(lambda: queue._waiting)
+        if told:
+            said = await Asgi(shown, "/api/stop/b", "POST").run()
+            assert json.loads(said.body)["stopped"]
+        else:
+            waits.gone.set()
+        await waiting
+        await until(lambda: not queue._waiting)
+        assert not running.done()
+        first.gone.set()
+        await running
+        return waits
+
+    done = asyncio.run(run())
+    assert (records(done.body) if told else done.sent) == (
+        [({"error": "it was stopped", "bytes": 0}, {})] if told else []
+    )
+    assert eventually(lambda: endless.ended == ["AbandonedError"])
+    assert not endless.began.acquire(blocking=False)
+
+
 # the page
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from vfs.errors import size
 from vfs.http.guard import RefusedError
+from vfs.http.reads import GoneError, Receive, left
 
 SECONDS = 10.0
 """Time that a request waits for room, at most."""
@@ -34,15 +35,17 @@ class FairQueue:
         self._waiting: dict[str, deque[_Waiter]] = {}  # the client whose turn it is comes first
         self._looking: asyncio.Task[None] | None = None
 
-    async def until(self, client: str, take: Callable[[], None]) -> None:
+    async def until(self, client: str, take: Callable[[], None], receive: Receive | None = None) -> None:
         """Wait until a function takes room, and refuses no more.
 
         Args:
             client: whose request it is.
             take: takes room. Who asks gives it back, also if this raises after that: the request may be cancelled.
+            receive: says that the client has gone away: its request waits no longer. None: nobody looks.
 
         Raises:
             RefusedError: it refuses for `SECONDS`, or at once and too many wait.
+            GoneError: the client has gone away.
         """
         if client not in self._waiting:
             with suppress(RefusedError):
@@ -55,7 +58,18 @@ class FairQueue:
         queue.append(waiter)
         if self._looking is None:
             self._looking = loop.create_task(self._look())
-        await waiter.told
+        leaving = None if receive is None else asyncio.ensure_future(left(receive))
+        if leaving is not None:
+            leaving.add_done_callback(lambda _: waiter.told.cancel())
+        try:
+            await waiter.told
+        except asyncio.CancelledError:
+            if leaving is not None and leaving.done():
+                raise GoneError from None
+            raise
+        finally:
+            if leaving is not None:
+                leaving.cancel()
 
     async def _look(self) -> None:
         """Look for room again and again, for one request of each client, as long as some wait."""
@@ -101,18 +115,22 @@ class AtOnce:
         self._queue = FairQueue()
 
     @asynccontextmanager
-    async def waited(self, what: str, client: str) -> AsyncIterator[None]:
+    async def waited(self, what: str, client: str, receive: Receive | None = None) -> AsyncIterator[None]:
         """Count a request while it is under way, once there is room.
+
+        Args:
+            receive: see `FairQueue.until`.
 
         Raises:
             RefusedError: the client has too many, and those that wait are too many, too, or wait for long.
+            GoneError: see `FairQueue.until`.
         """
         with ExitStack() as place:
 
             def take() -> None:
                 place.enter_context(self.counted(what, client))
 
-            await self._queue.until(f"{what} {client}", take)
+            await self._queue.until(f"{what} {client}", take, receive)
             yield
 
     @contextmanager
@@ -151,15 +169,19 @@ class Held:
         self._left: deque[tuple[str, int]] = deque()
         self._queue = FairQueue()
 
-    async def waited(self, client: str, nbytes: int) -> Callable[[], None]:
+    async def waited(self, client: str, nbytes: int, receive: Receive | None = None) -> Callable[[], None]:
         """Do what `take` does, once there is room.
+
+        Args:
+            receive: see `FairQueue.until`.
 
         Raises:
             RefusedError: there is none for long, or too many wait.
+            GoneError: see `FairQueue.until`.
         """
         taken: list[Callable[[], None]] = []
         try:
-            await self._queue.until(client, lambda: taken.append(self.take(client, nbytes)))
+            await self._queue.until(client, lambda: taken.append(self.take(client, nbytes)), receive)
         except BaseException:
             for free in taken:
                 free()

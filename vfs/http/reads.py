@@ -7,7 +7,7 @@ import logging
 import platform
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
@@ -35,8 +35,18 @@ thread, or computes, is in none of them.
 """
 
 
+Receive = Callable[[], Awaitable[Any]]
+"""Gives messages of ASGI."""
+
+
 class GoneError(Exception):
     """The client has gone away."""
+
+
+async def left(receive: Receive) -> None:
+    """Return when the client has gone away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 class _SharedRead:

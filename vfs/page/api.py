@@ -98,13 +98,11 @@ class Api:
         self.computing, self.ahead = self.streams.pool, self.streams.ahead
         self._look = FirstLook(self._all, self._listing, contents.cache)
         self.pictures = Pictures(contents, self._listing, threads)
-        self._at_once = AtOnce(AT_ONCE)
+        self._at_once, self._stopping = AtOnce(AT_ONCE), Stopping()
         self.kinds = self._known()
 
     def _known(self) -> dict[str, RequestKind]:
         """Return the kinds of requests, by the names that paths begin with."""
-        stopping = Stopping()
-        thumbnails = partial(stopping.until_stopped, self.pictures.thumbnails)
         return {
             "list": RequestKind(self._list, fields=("first", "count", "known")),
             "set": RequestKind(self._set, fields=("first", "count", "file")),
@@ -117,13 +115,15 @@ class Api:
                 fields=("at", "max", "part", "level", "box", "bin", "plane", "background"),
                 reads=True,
             ),
-            "thumbnails": RequestKind(thumbnails, ("GET",), ("first", "count", "size", "main", "whole", "id"), True),
+            "thumbnails": RequestKind(
+                self.pictures.thumbnails, ("GET",), ("first", "count", "size", "main", "whole", "id"), True
+            ),
             "centre": RequestKind(self._centre, fields=("within",)),
-            "compute": RequestKind(partial(stopping.until_stopped, self.streams.compute), ("POST",), ("id",), True),
+            "compute": RequestKind(self.streams.compute, ("POST",), ("id",), True),
             "events": RequestKind(Events(self.contents, self._threads).send, ("GET",)),
             "hspy": RequestKind(self._hyperspy, ("POST",), numbers=True),
             "mail": RequestKind(self._mail, ("POST",), reads=True),
-            "stop": RequestKind(stopping.stop, ("POST",)),
+            "stop": RequestKind(self._stopping.stop, ("POST",)),
             "options": RequestKind(partial(self._told, self._describing.known)),
             "guesses": RequestKind(partial(self._told, self._describing.guesses)),
             "open": RequestKind(self._open, ("POST",)),
@@ -145,11 +145,17 @@ class Api:
                 405, f"api/{what}: expected {kind.methods[0]}", allow=", ".join((*kind.methods, "OPTIONS"))
             )
         check_fields(request, what, kind.fields)
+        await self._stopping.until_stopped(partial(self._once_there_is_room, what), rest, request, answer)
+
+    async def _once_there_is_room(self, what: str, rest: str, request: Request, answer: Answer) -> None:
+        """Answer a request once its client has few of its kind under way."""
+        kind, receive = self.kinds[what], request.receive
         # A body that never ends must not keep a place that others wait for
         if "POST" in kind.methods and not kind.numbers:
             request = await with_body(request)
         try:
-            async with self._at_once.waited(what, request.client):
+            # What comes before a body of numbers was taken is no sign that the client has gone away
+            async with self._at_once.waited(what, request.client, None if kind.numbers else receive):
                 self._tally.reads += kind.reads
                 await kind.answering(rest, request, answer)
         except OptionError as error:

@@ -132,7 +132,7 @@ class Pictures:
         if etag and has(request, etag):
             await answer.headers(304, [(b"etag", etag)])
             return
-        free = await self._held.waited(request.client, nbytes)
+        free = await self._held.waited(request.client, nbytes, request.receive)
         try:
             etag, numbers, factor, stored = await self._work(
                 ("frame", wanted), partial(self._read, wanted), request.receive

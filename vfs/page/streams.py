@@ -37,7 +37,7 @@ class Stopping:
         self._streams: dict[tuple[str, str], asyncio.Event] = {}  # client and id -> set when the stream is to stop
 
     async def until_stopped(self, stream: Answering, key: str, request: Request, answer: Answer) -> None:
-        """Send a stream, until `stop` ends it.
+        """Send a stream, until `stop` ends it, which may wait to begin.
 
         Raises:
             RefusedError: another one under way has its id.
@@ -93,7 +93,7 @@ class Computing:
         """Answer with the records of a computation."""
         asked = Asked.of(read_json(await body_of(request.receive)))
         computation = await self._threads(object(), partial(self._plan, key, asked), request.receive)
-        free = await self._held.waited(request.client, computation.cost)
+        free = await self._held.waited(request.client, computation.cost, request.receive)
         try:
             await self._send(key, computation, request, answer)
         finally:

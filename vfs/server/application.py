@@ -18,14 +18,14 @@ from vfs.http.answers import NO_CACHE, STEP, Answer, ForBody, Reply, Work
 from vfs.http.guard import Guard
 from vfs.http.persons import Person
 from vfs.http.proxies import Network, client_of, user_of
-from vfs.http.reads import GoneError, Reads
+from vfs.http.reads import GoneError, Reads, Receive, left
 from vfs.http.requests import Request, body_of, query_of
 from vfs.http.tally import ServerLog, Tally
 from vfs.page.api import Api
 from vfs.page.computing import passed
 from vfs.page.reopened import Reopened
 from vfs.server.deciding import Decided, Decisions, ForApi, ForNative, OwnPages
-from vfs.server.leaving import Departure, Receive, left
+from vfs.server.leaving import Departure
 from vfs.server.native import NativeAnswers
 from vfs.serving.status import asked
 

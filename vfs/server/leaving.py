@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
+from vfs.http.reads import Receive, left
+
 MOMENT = 0.01  # seconds that a read takes before anything looks whether its client still waits
-
-Receive = Callable[[], Awaitable[Any]]
-
-
-async def left(receive: Receive) -> None:
-    """Return when the client has gone away."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 class Departure:
