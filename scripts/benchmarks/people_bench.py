@@ -42,12 +42,14 @@ class Seen:
         statuses: how many answers had each status; 0: the connection broke.
         answers: person -> how many answers there were.
         memory: most bytes that the server held, without pages of files.
+        worked: seconds of processors that the server took.
     """
 
     took: dict[str, list[float]] = field(default_factory=lambda: {kind: [] for kind in MIX})
     statuses: Counter[int] = field(default_factory=Counter)
     answers: Counter[int] = field(default_factory=Counter)
     memory: int = 0
+    worked: float = 0.0
 
     @property
     def errors(self) -> int:
@@ -118,6 +120,8 @@ async def _watch(pid: int, until: float, seen: Seen) -> None:
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
                 seen.memory = max(seen.memory, int(line.split()[1]) << 10)
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        seen.worked = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
         await asyncio.sleep(0.2)
 
 
@@ -167,7 +171,8 @@ def main() -> None:
             print(f"{kind:12} {len(took) / given.seconds:9.1f} {p50:8.1f} {p95:8.1f} {p99:8.1f}")
     counts = seen.answers.values()
     print(f"errors {seen.errors}, 429s {seen.statuses[429]}, statuses {dict(sorted(seen.statuses.items()))}")
-    print(f"memory of the server {seen.memory >> 20:,} MiB")
+    each = f"{1000 * seen.worked / max(1, len(every)):.2f} ms an answer"
+    print(f"memory of the server {seen.memory >> 20:,} MiB, processor time {seen.worked:.1f} s, {each}")
     print(f"fairness {seen.fairness:.3f} (Jain's index); answers of a person {min(counts)} to {max(counts)}")
 
 
