@@ -160,11 +160,19 @@ def test_commands_wait_for_a_file_that_is_locked(
     ],
 )
 def test_commands_wait_for_nothing_that_cannot_come(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, how: dict[str, Any], waits: bool
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes | None,
+    how: dict[str, Any],
+    waits: bool,
 ) -> None:
     path = tmp_path / "movie.npy"
     if content is not None:
         path.write_bytes(content)
+    clock = [0.0]
+    slept = SimpleNamespace(monotonic=lambda: clock[0], sleep=lambda _: clock.__setitem__(0, clock[0] + 20.0))
+    monkeypatch.setattr("vfs.cli.opening.time", slept)
     with pytest.raises(vfs.VfsError):
-        open_set([str(path)], Settings(OpenOptions(follow=True, give_up=0.05, **{"settle": 0.0} | how), {}, None))
+        open_set([str(path)], Settings(OpenOptions(follow=True, give_up=30.0, **{"settle": 0.0} | how), {}, None))
     assert ("waits until it can be opened" in capsys.readouterr().err) == waits

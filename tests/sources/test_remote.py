@@ -218,7 +218,7 @@ def test_what_is_decoded_comes_in_batches_one_ahead(tmp_path: Path) -> None:
 def test_a_first_picture_asks_for_many_frames_at_once(tmp_path: Path) -> None:
     """The page's: the disk in five frames, then every 16th row and column of a scan; then rows that follow."""
     np.lib.format.open_memmap(tmp_path / "a.npy", "w+", "<u2", (128, 128, 64, 64))
-    with RangeServer(tmp_path, latency=0.05) as server:
+    with RangeServer(tmp_path, latency=0.2) as server:
         array = reader_of(vfs.open(f"{server.url}/a.npy"))
         server.asked.clear()
         central_disk(array, ())
