@@ -19,6 +19,7 @@ from vfs.testing.backscatter_writers import write_ebsp, write_nordif, write_spd,
 from vfs.testing.detector_writers import write_adsc, write_cbf, write_sls, write_spe
 from vfs.testing.event_writers import write_eer
 from vfs.testing.frame_writers import write_empad_g2, write_tvips
+from vfs.testing.hdf5_writers import write_counted
 from vfs.testing.microscope_writers import czi_planes, write_czi, write_lif, write_nd2, write_xlef
 from vfs.testing.plane_writers import write_edf, write_fits, write_ndtiff, write_tiled_fits
 from vfs.testing.suites import Row, Written
@@ -134,6 +135,12 @@ def zstd(pixels: np.ndarray) -> bytes:
 def events(folder: Path) -> Written:
     counts = np.random.default_rng(1).poisson(0.1, (3, 6, 8, 512))
     return hdf5_sets.write_events(folder / "a.emd", counts, about=False), counts.sum(0, dtype="u4"), {}
+
+
+def counted(folder: Path) -> Written:
+    twin = np.random.default_rng(1).poisson(0.05, (3, 4, 32, 64)).astype("u2")
+    lists = [np.repeat(np.arange(2048), frame.reshape(-1)) for frame in twin.reshape(12, 32, 64)]
+    return write_counted(folder / "a.h5", lists, (3, 4), (32, 64), np.arange(12)), twin, {}
 
 
 def sls(grid: tuple[int, int], **how: Any) -> Callable[[Path], Written]:
@@ -550,6 +557,7 @@ _AS_WRITTEN = (
     Row("hdf5 of HyperSpy", "hdf5", hspy, calibrated=("frame", "y", "x")),
     Row("hdf5 of Imaris", "hdf5", ims, calibrated=("t", "z", "y", "x"), arranged=False),
     Row("hdf5, events of Velox", "hdf5", events, fixed=True, arranged=False, factor=1.5),
+    Row("hdf5, events of stempy", "hdf5", counted, fixed=True, arranged=False, cut=False, factor=1.5),
     Row("k2is", "k2is", sets.k2is_set, factor=1.03, finds_files=True),
     Row("mrc", "mrc", sets.mrc_set, calibrated="xy"),
     Row(
@@ -671,7 +679,7 @@ COMPUTED = (
         "eer",
         "eer, sums",
     ),
-    "hdf5, events of Velox",
+    *("hdf5, events of Velox", "hdf5, events of stempy"),
     *("mib R64 1 bit", "mib R64 6 bit", "mib R64 12 bit", "mib R64 24 bit", "mib R64 12 bit, quad"),
     *("tiff, big-endian BigTIFF in strips", "tiff, compressed", "description of blocks"),
     *(

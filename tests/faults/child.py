@@ -41,7 +41,7 @@ from vfs.model.region import Region  # noqa: E402
 from vfs.testing.inside import reader_of, set_of  # noqa: E402
 from vfs.testing.rows import Row, WrittenSet  # noqa: E402
 
-BY_ITSELF = ("hdf5, events of Velox",)
+BY_ITSELF = ("hdf5, events of Velox", "hdf5, events of stempy")
 """Rows whose decoder reads with `Sources.read`, below which there are no faults here."""
 ELSEWHERE = ("bioformats", "fabio", "rosettasciio")
 """Formats whose files a library reads in another process, where there are none, either."""

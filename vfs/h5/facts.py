@@ -89,6 +89,7 @@ class Data:
         labels: names of its axes, "" for one without a name.
         fields: names of the fields of an element, where it is a compound.
         parts_each: how many numbers an element has, if several: they are the last axis of `shape` and `chunk`.
+        ragged: (dtype of events, first byte of the HDF5 file proper) of lists of events: see `vfs.h5.values.ragged`.
         text: the text that it holds, of those that are read: see `vfs.h5.values.text`.
         text_at: (first byte, bytes) of a text that TopSpin writes beside each frame; () for others.
         scales: addresses of the dimension scales of its axes, -1 where there is none; () without any.
@@ -119,6 +120,7 @@ class Data:
     labels: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     parts_each: int = 0
+    ragged: tuple[str, int] = ("", 0)
     text: str = ""
     text_at: tuple[int, ...] = ()
     scales: tuple[int, ...] = ()
@@ -213,6 +215,7 @@ def data_of(said: Mapping[str, Any], tables: list[np.ndarray]) -> Data:
         labels=tuple(said.get("labels", ())),
         fields=tuple(said.get("fields", ())),
         parts_each=int(said.get("parts_each", 0)),
+        ragged=(str(said.get("ragged", ("", 0))[0]), int(said.get("ragged", ("", 0))[1])),
         text=said.get("text", ""),
         text_at=tuple(said.get("text_at", ())),
         scales=tuple(said.get("scales", ())),

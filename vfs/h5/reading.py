@@ -209,6 +209,7 @@ class FactsReader:
             "shape": shape,
             "fill": values.fill(item, number),
             "attrs": attrs,
+            "ragged": values.ragged(item),
         }
         scales = values.scales(item, len(shape))
         facts |= {
@@ -225,7 +226,7 @@ class FactsReader:
             mapped = list(self._mapped(at, item, shape, depth, lost))
             return facts | {"kind": "virtual", "mapped": mapped, "lost": _some_lost(mapped, lost)}, ()
         if kind == h5py.h5d.CHUNKED:
-            whole = number if number.kind == "c" else item.dtype
+            whole = number if number.kind == "c" else values.stored(item)
             facts |= chunks.chunked(plan, whole) | {"grows": item.maxshape != item.shape}
             return facts, (chunks.table(item, plan, whole, at.size, self.budget),)
         if kind == h5py.h5d.COMPACT:

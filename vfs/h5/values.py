@@ -244,6 +244,31 @@ def _are_numbers(said: Any) -> bool:
     return len(numbers) > 0 and all(type(one) in (int, float) for one in numbers)
 
 
+EVENTS = "electron_events/frames"
+"""What stempy calls lists of events, of their own length each: `number` returns where they are, not what they hold."""
+
+
+_REFERENCE = np.dtype(("<u4", 4))
+
+
+def stored(item: Any) -> np.dtype:
+    """Return the dtype of an element as it is in the file."""
+    return np.dtype(f"V{_REFERENCE.itemsize}") if ragged(item)[0] else item.dtype
+
+
+def ragged(item: Any) -> tuple[str, int]:
+    """Return (dtype of events, bytes before the HDF5 file proper) of lists of events of stempy; ("", 0) of others.
+
+    An element in the file is four numbers of 32 bits: its length, where it is (two of them), and its number there.
+    """
+    of = h5py.check_vlen_dtype(item.dtype) if (item.name or "").strip("/") == EVENTS else None
+    made = item.file.id.get_create_plist()
+    if not isinstance(of, np.dtype) or of.kind not in "iu" or made.get_sizes() != (8, 8):
+        return "", 0
+    compact = item.id.get_create_plist().get_layout() == h5py.h5d.COMPACT
+    return ("", 0) if compact else (of.str, int(made.get_userblock()))
+
+
 _COMPLEX = (r"(r|re)$|real", r"(i|im)$|imag")
 
 
@@ -261,6 +286,8 @@ def number(item: Any) -> tuple[np.dtype, int]:
         dtype = item.dtype
     except TypeError as error:  # bit fields, opaque types
         raise NoNumbersError(f"{str(error).splitlines()[0]}: no array of numbers") from None
+    if ragged(item)[0]:
+        return _REFERENCE.base, _REFERENCE.shape[0]
     made, count = _counted(_paired(dtype))
     if made.kind not in "biufc" or made.itemsize > (16 if made.kind == "c" else 8) or made.subdtype is not None:
         of = h5py.check_vlen_dtype(dtype)

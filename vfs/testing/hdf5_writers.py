@@ -81,3 +81,38 @@ def write_patterns(
         for key, value in header.items():
             file[f"1/EBSD/Header/{key}"] = value
     return path
+
+
+def write_counted(
+    path: Path,
+    lists: Sequence[np.ndarray],
+    scan: tuple[int, int],
+    frame: tuple[int, int],
+    places: np.ndarray | None = None,
+    *,
+    userblock: int = 0,
+    **how: Any,
+) -> Path:
+    """Write lists of counted events, numbers of pixels, as stempy does.
+
+    Args:
+        scan: lines, positions of a line; frame: rows, columns.
+        places: the position of each list; None: each position has as many, one behind the other.
+        userblock: bytes before the HDF5 file proper.
+        how: options of the data set.
+    """
+    import h5py
+
+    elements = np.empty(len(lists), object)
+    for k, events in enumerate(lists):
+        elements[k] = events.astype("u4")
+    with h5py.File(path, "w", userblock_size=userblock) as file:
+        file.attrs["version"] = 2 if places is not None else 3
+        said = np.arange(scan[0] * scan[1]) if places is None else places
+        positions = file.create_dataset("electron_events/scan_positions", data=said)
+        positions.attrs["Nx"], positions.attrs["Ny"] = scan[1], scan[0]
+        frames = file.create_dataset("electron_events/frames", (len(lists),), h5py.vlen_dtype("u4"), **how)
+        frames.attrs["Nx"], frames.attrs["Ny"] = frame
+        frames[...] = elements
+        file["stem/images"] = np.zeros((2, *scan), "u8")
+    return path

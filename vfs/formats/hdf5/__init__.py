@@ -125,7 +125,9 @@ def open(paths: Sequence[str], sources: Sources) -> list[StoredArray]:
                     found, known, lambda name: _unchanged(Files.stat(sources, found[name].files or (path,)), known)
                 )
                 counted, left = counted + some, left | unknown
-        datasets = [*_datasets(sources, path, known, found, left, main), *counted]
+        instead = {*left, *(one.path for one in counted)}  # of what is stored at their paths
+        shown = {name: entry for name, entry in found.items() if name not in instead}
+        datasets = [*_datasets(sources, path, known, shown, left, main), *counted]
     except (ValueError, TypeError, OverflowError, IndexError, KeyError, MemoryError) as error:
         # libhdf5 accepts some wrong numbers of damaged files
         if isinstance(error, FormatError | DependencyError):

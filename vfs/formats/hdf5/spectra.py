@@ -73,25 +73,13 @@ class SpectraDecoder(MadeBlocks):
             kept = ~ends & (position >= first) & (position < behind)
             channel = events[kept].astype(np.int64)
             if len(channel) and int(channel.max()) >= self.channels:
-                self._check_same()
+                check_same(self.sources, self.files)
                 raise DecodeError(
                     f"line {line}: expected events of {self.channels:,} channels, found channel {int(channel.max()):,}"
                 )
             made += np.bincount((position[kept] - first) * self.channels + channel, minlength=size).astype(self.dtype)
-        self._check_same()
+        check_same(self.sources, self.files)
         return made.reshape(shape)
-
-    def _check_same(self) -> None:
-        """Check that the files are those that were opened, after reads that no backend has seen.
-
-        Raises:
-            SourceChangedError: one is another one.
-        """
-        for file, path in enumerate(self.files.paths):
-            now = self.sources.state(path)
-            if not self.files.same(file, now):
-                said = self.files.state(file).difference(now)
-                raise SourceChangedError(f"{path}: was changed after it was opened ({said}); open it again")
 
     def _begins(self) -> np.ndarray:
         """Find where lines begin, in one pass."""
@@ -125,6 +113,19 @@ class SumDecoder(MadeBlocks):
         for part in self.parts[1:]:
             made += part.decode_block(data, block, shape)
         return made
+
+
+def check_same(sources: Sources, files: Files) -> None:
+    """Check that files are those that were opened, after reads that no backend has seen.
+
+    Raises:
+        SourceChangedError: one is another one.
+    """
+    for file, path in enumerate(files.paths):
+        now = sources.state(path)
+        if not files.same(file, now):
+            said = files.state(file).difference(now)
+            raise SourceChangedError(f"{path}: was changed after it was opened ({said}); open it again")
 
 
 def events_of(sources: Sources, stream: StoredData, start: int, stop: int) -> np.ndarray:
