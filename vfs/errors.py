@@ -40,7 +40,10 @@ def printable(text: object) -> str:
 
     Characters that cannot be printed (newlines, escapes, bytes that are not UTF-8) are spelled out.
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(text))
+    said = str(text)
+    if said.isprintable():
+        return said
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in said)
 
 
 def size(nbytes: int) -> str:

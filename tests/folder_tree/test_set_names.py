@@ -28,14 +28,18 @@ def record(*members: str) -> Record:
 
 
 def listed(names: SetNames) -> list[str]:
-    return [names.entries.at(place) for place in range(len(names.entries))]
+    return names.entries.some(0)
 
 
 def test_a_name_is_given_once(names: SetNames) -> None:
     assert names.give("b.npy", "b", record())
     assert not names.give("a.hdr", "b", record())
     assert not names.give("a.hdr", "folder", record())  # a subfolder has that name
-    assert (names.base, names.taken) == ({"b.npy": "b"}, {"b.zarr": "b.npy", "b.npy": "b.npy"})
+    assert (names.base, names.mains, names.taken) == (
+        {"b.npy": "b"},
+        {"b.zarr": "b.npy"},
+        {"b.zarr": "b.npy", "b.npy": "b.npy"},
+    )
     assert listed(names) == ["b.zarr", "b.npy"]
 
 
@@ -46,7 +50,7 @@ def test_a_set_that_loses_its_name_and_its_files_are_opened_again(names: SetName
     assert names.owner == {"a1.mib": "a.hdr", "a2.mib": "a.hdr", "notes.txt": "a.hdr"}
     assert [names.settled(name) for name in ("a.hdr", "a1.mib", "b.npy")] == [True, True, False]
     names.take_back("a.hdr")
-    assert (names.base, names.taken, names.owner, names.taken_back) == ({}, {}, {}, 4)
+    assert (names.base, names.mains, names.taken, names.owner, names.taken_back) == ({}, {}, {}, {}, 4)
     assert listed(names) == ["/", "/"]
     assert list(names.pending) == ["a.hdr", "a1.mib", "a2.mib"]  # what is no candidate is not opened
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+TOGETHER = 256
+"""Most names that are handed on at once: one that is removed meanwhile is not replaced by a gap."""
 MANY = 1000  # gaps are closed only in lists of more places
 
 
@@ -19,9 +21,9 @@ class Entries:
         """Number of places, gaps included."""
         return len(self._names)
 
-    def at(self, place: int) -> str:
-        """Return the name at a place; "/" for a gap, because no file can have that name."""
-        return self._names[place] or "/"
+    def some(self, place: int) -> list[str]:
+        """Return names from a place on, at most `TOGETHER`; "/" for a gap, because no file can have that name."""
+        return [name or "/" for name in self._names[place : place + TOGETHER]]
 
     def show(self, name: str) -> None:
         """Put a name at the end, unless it is there already."""

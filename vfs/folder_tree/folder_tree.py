@@ -85,13 +85,14 @@ class _ListedFolder(Shown):
 
     def sets(self, until: float = math.inf) -> Iterator[ShownEntry]:
         listing, above = self._listing, f"{self.path}/" if self.path else ""
+        known, mains = listing.records.known, listing.names.mains
         for name in self.children(0, until):
-            if name in listing.folder.folders:
-                yield ShownEntry(name, above + name, "folder")
-            elif (base := listing.names.set_of(name)) is not None:
-                record = listing.records.known.get(listing.names.taken.get(name, ""))
+            if (owner := mains.get(name)) is not None:
+                record, base = known.get(owner), listing.names.base.get(owner, name)
                 about = (record.format, record.nbytes, record.time) if record else ()
                 yield ShownEntry(base, above + name, "set", *about)
+            elif name in listing.folder.folders:
+                yield ShownEntry(name, above + name, "folder")
         for name, record in listing.refused():
             size, time = record.state[0][:2] if record.state else (0, 0)
             reason = (record.error or _UNKNOWN).removeprefix(f"{listing.folder.join(name)}: ")

@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from itertools import count, islice
+from itertools import islice
 
 from vfs.errors import SourceError
 from vfs.folder_tree.folder_records import FolderRecords
@@ -211,14 +211,16 @@ class Listing:
         if until < math.inf:
             with self._found:
                 self._found.wait_for(lambda: self._ahead or not self.names.pending, TURN)
-        for place in count(after):
-            while place >= len(entries):
-                if time.monotonic() >= until:
-                    return
-                with self._found:
-                    if self._ahead and place >= len(entries):
-                        self._found.wait(TURN)
-                        continue
-                if not self.step() and place >= len(entries):
-                    return
-            yield entries.at(place)
+        place = after
+        while True:
+            while some := entries.some(place):
+                yield from some
+                place += len(some)
+            if time.monotonic() >= until:
+                return
+            with self._found:
+                if self._ahead and place >= len(entries):
+                    self._found.wait(TURN)
+                    continue
+            if not self.step() and place >= len(entries):
+                return

@@ -23,7 +23,7 @@ class SetNames:
     Attributes:
         owner: member of a set -> the file that names the set.
         base: file that names a set -> what its faces are called before their endings.
-        taken: name of a face -> the file that names its set.
+        taken: name of a face -> the file that names its set; mains: the same of main faces only.
         entries: all names in the folder, as they are listed.
         pending: candidates still to be opened.
         newcomers: files that only name the files of sets, such as descriptions, and came after the folder was first
@@ -35,6 +35,7 @@ class SetNames:
         self.owner: dict[str, str] = {}
         self.base: dict[str, str] = {}
         self.taken: dict[str, str] = {}
+        self.mains: dict[str, str] = {}
         self.entries = Entries()
         self.pending: deque[str] = deque()
         self.newcomers: set[str] = set()
@@ -46,12 +47,6 @@ class SetNames:
     def settled(self, name: str) -> bool:
         """Return True if a file names a set, or belongs to one."""
         return name in self.base or name in self.owner
-
-    def set_of(self, face: str) -> str | None:
-        """Return the name of the set that has its main face under a name; None if none has."""
-        owner = self.taken.get(face)
-        base, record = self.base.get(owner or ""), self._sets.get(owner or "")
-        return base if base is not None and record is not None and face == base + record.faces[0][0] else None
 
     def give(self, name: str, base: str, record: Record) -> bool:
         """Give the faces of a set the names `base` + ending.
@@ -66,6 +61,7 @@ class SetNames:
             record.time = max(record.time, time + 1)  # by this the kernel knows that its pages are of another set
         self.base[name] = base
         self._sets[name] = record
+        self.mains[faces[0]] = name
         for face in faces:
             self.taken[face] = name
             self.entries.show(face)
@@ -95,6 +91,7 @@ class SetNames:
                 for face in [base + ending for ending, _ in record.faces]:
                     if self.taken.get(face) == name:
                         del self.taken[face]
+                        self.mains.pop(face, None)
                         self.entries.hide(face)
             for member in record.members:
                 if self.owner.get(member) == name:
