@@ -229,6 +229,7 @@ def test_an_nd2_says_when_and_where_each_frame_was_taken(tmp_path: Path, packed:
     np.testing.assert_array_equal(group["stage_z"][...], (x - 7).reshape(2, 3))
     found = group.main.xarray()
     assert found.coords["stage_x"].dims == ("t", "position")
+    np.testing.assert_array_equal(found.sel(position="Point 3").isel(t=1), planes[1, 2])
     np.testing.assert_array_equal(found.stage_x[1], x[3:])
 
 

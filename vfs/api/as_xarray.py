@@ -30,6 +30,7 @@ from vfs.engine.chunking import negotiate
 from vfs.errors import DependencyError, extra
 from vfs.faces.documents import plain_json
 from vfs.model.naming import DERIVED
+from vfs.model.stored import POSITION
 from vfs.sets.opening import OpenedSet
 
 try:
@@ -284,7 +285,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _coordinates(opened: OpenedSet, members: Members) -> dict[str, xarray.Variable]:
-    """Return the positions along each calibrated axis, and the names of channels.
+    """Return the positions along each calibrated axis, and the names of channels and of positions of a stage.
 
     Raises:
         SourceError: those of an uneven axis cannot be read.
@@ -293,6 +294,8 @@ def _coordinates(opened: OpenedSet, members: Members) -> dict[str, xarray.Variab
     for array in members.values():
         if names := _channels(array):
             found.setdefault("c", xarray.Variable(("c",), names, {"long_name": "channel"}))
+        if (names := [*array.dataset.positions]) and len({*names} - {""}) == len(names):
+            found.setdefault(POSITION, xarray.Variable((POSITION,), names, {"long_name": POSITION}))
         for dim, axis in array.calibration.items():
             n = array.shape[array.dims.index(dim)]
             positions = _positions(opened, axis, n)

@@ -18,11 +18,11 @@ from vfs.engine.array import ArrayReader
 from vfs.engine.other_axes import Arrangement, converted, with_axes
 from vfs.model import colours
 from vfs.model.naming import DERIVED
+from vfs.model.stored import POSITION
 
 if TYPE_CHECKING:
     from vfs.reduce.level_store import LevelStore
 
-_POSITION = "position"
 _MAX_POSITIONS = 1000
 """Most positions that are images of their own; more stay along an axis."""
 _CHANNELS = ("c", colours.AXIS)  # what is counted along these is channels: of a microscope, of a pixel
@@ -171,13 +171,13 @@ def _custom(names: list[str], axes: list[int]) -> str:
 
 def _positions(array: ArrayReader) -> int | None:
     """Return the axis of positions of a stage that are images of their own; None if there is none."""
-    axis = array.dims.index(_POSITION) if _POSITION in array.dims else None
+    axis = array.dims.index(POSITION) if POSITION in array.dims else None
     return axis if axis is not None and 1 < array.shape[axis] <= _MAX_POSITIONS else None
 
 
 def _at(how: Arrangement, array: ArrayReader, position: int) -> Arrangement:
     """Say how one position of an array is shown as an image."""
-    axis = array.dims.index(_POSITION)
+    axis = array.dims.index(POSITION)
     left = [(tuple(k for k in group if k != axis), name) for group, name in zip(how.axes, how.dims, strict=True)]
     axes = tuple(group for group, _ in left if group)
     named = [
@@ -197,7 +197,7 @@ def _image(
     attrs = {name: value for name, value in array.attrs.items() if name != "calibration"}
     common: dict[str, Any] = {"conventions": {}, "group_attrs": {}}
     at = next(iter(how.fixed.values()), None)
-    own = path if at is None else f"{path}/{_POSITION}_{at}"  # by which computed levels are kept, too
+    own = path if at is None else f"{path}/{POSITION}_{at}"  # by which computed levels are kept, too
     finest = with_axes(_drawable(array), how, path=own, attrs=attrs, **common)
     space = 3 if how.dims[-3:-2] == ("z",) else 2
     found, times = [finest], [(1.0,) * space]
@@ -213,17 +213,10 @@ def _image(
         found.append(level)
         times.append((*times[-1][:-2], *(2 * one for one in times[-1][-2:])))
     computed = "" if not above else "nearest" if nearest else "mean"
-    position = "" if at is None else _position_name(array, at)
+    names = array.dataset.positions
+    position = "" if at is None else (names[at] if names else "") or f"{POSITION} {at}"
     label = " ".join(filter(None, (_name(array) or name, position and f"({position})")))
     return ShownImage(label, array, how, found, times, computed, position)
-
-
-def _position_name(array: ArrayReader, at: int) -> str:
-    """Return what the file calls a position: a name, or a number where it has none."""
-    axes = array.dataset.attrs.get("axes")
-    said = axes.get(_POSITION) if isinstance(axes, Mapping) else None
-    own = str(said[at]) if isinstance(said, list) and len(said) == array.shape[array.dims.index(_POSITION)] else ""
-    return " ".join(own.split()) or f"{_POSITION} {at}"
 
 
 def _drawable(array: ArrayReader) -> ArrayReader:

@@ -28,6 +28,9 @@ from vfs.model.written import UNTOLD, Written
 
 T = TypeVar("T")
 
+POSITION = "position"
+"""Name of the axis along which a stage moves from place to place."""
+
 BOTTOM_FIRST, TOP_FIRST = "bottom first", "top first"
 """What the attribute `rows` says of frames whose format defines which way is up: which row comes first."""
 
@@ -230,6 +233,15 @@ class StoredArray:
         terms = [term for term in self.terms if term.name == "channels"]
         found = self._said(terms).get("channels") if terms and not self.companion else None
         return () if found is None else found.value
+
+    @property
+    def positions(self) -> tuple[str, ...]:
+        """What the files call each position of a stage along the axis `POSITION`; () if they say nothing."""
+        axes = self.attrs.get("axes")
+        names = axes.get(POSITION) if isinstance(axes, Mapping) else None
+        if not isinstance(names, list) or (POSITION, len(names)) not in zip(self.dims, self.shape, strict=True):
+            return ()
+        return tuple(" ".join(str(name).split()) for name in names)
 
     @property
     def dtype(self) -> np.dtype:
