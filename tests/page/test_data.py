@@ -208,6 +208,44 @@ def test_numbered_files_are_one_stack(browse: Browse, tmp_path: Path) -> None:
     assert vfs.open(saved)[:, 0, 0].tolist() == list(range(12))
 
 
+def test_single_files_of_a_stack(browse: Browse, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    for k in range(130):
+        tifffile.imwrite(tmp_path / f"run/img_{k}.tif", np.full((20, 30), k, "u2"))
+    with vfs.serve(tmp_path, tree=True, port=0) as server:
+        page = browse(server.url).open("folder=run")
+        entries = page.page.get_by_role("list", name="Folders and sets").get_by_role("button")
+        page.page.get_by_text("stack of 130 files").wait_for()
+        assert entries.count() == 1
+        files = page.named("button", "Numbered images each by itself, not as one stack")
+        files.focus()
+        page.press("Enter")
+        page.page.get_by_title("img_3\n20 × 30 · uint16").wait_for()
+        page.wait("location.hash === '#folder=single~/run'")
+        assert page.page.locator("h1").inner_text() == "run"
+        assert page.page.get_by_role("navigation", name="Folder").inner_text().split() == ["All", "run"]
+        assert files.get_attribute("aria-pressed") == "true"
+        page.screenshot("single-files")
+        page.page.get_by_role("searchbox", name="Find a set").fill("img_12")
+        page.wait("document.querySelectorAll('.folder-list .entry').length === 11")  # of all, beyond the first hundred
+        page.page.get_by_title("img_127\n").click()
+        page.wait("window.vfs && vfs.frame.status === 'exact' && vfs.frame.data[0] === 127")
+        found: dict[str, np.ndarray] = {}
+        exec(page.text_of("Frame", "Python that makes it"), found)
+        assert (found["frame"] == 127).all()
+        address = page.text_of("Frame", "Address of the zarr array")
+        assert urlopen(f"{address}/zarr.json", timeout=30).status == 200
+        page.named("button", "All sets").click()
+        files.click()
+        page.page.get_by_text("stack of 130 files").wait_for()
+        page.close()
+    with vfs.serve(tmp_path, tree=True, single_files=True, port=0) as server:
+        page = browse(server.url).open("folder=run")
+        page.page.get_by_title("img_3\n").wait_for()
+        assert not page.named("button", "Numbered images each by itself, not as one stack").count()
+        page.close()
+
+
 def test_arrays_are_hidden_and_brought_back(browse: Browse, flat: Path) -> None:
     with vfs.serve(flat.parent, tree=True, port=0, allow_describe=True) as server:
         page = browse(server.url, width=1700).open("set=scan.zarr")

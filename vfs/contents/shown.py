@@ -91,6 +91,7 @@ class ShownEntry(NamedTuple):
         nbytes: bytes of the files of a set, or of the file; 0 for a folder.
         time: modification time of the newest of them, nanoseconds since 1970; 0 for a folder.
         reason: why a file cannot be opened.
+        stack: of a set that is a stack of numbered images, how many files; else 0.
     """
 
     name: str
@@ -100,6 +101,7 @@ class ShownEntry(NamedTuple):
     nbytes: int = 0
     time: int = 0
     reason: str = ""
+    stack: int = 0
 
 
 class Shown:

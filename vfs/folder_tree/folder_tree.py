@@ -84,12 +84,13 @@ class _ListedFolder(Shown):
         return self._listing.unopened()
 
     def sets(self, until: float = math.inf) -> Iterator[ShownEntry]:
-        listing, above = self._listing, f"{self.path}/" if self.path else ""
+        listing, above = self._listing, self._tree.above + (f"{self.path}/" if self.path else "")
         known, mains = listing.records.known, listing.names.mains
         for name in self.children(0, until):
             if (owner := mains.get(name)) is not None:
                 record, base = known.get(owner), listing.names.base.get(owner, name)
-                about = (record.format, record.nbytes, record.time) if record else ()
+                stack = 1 + len(record.members) if record and record.stack else 0
+                about = (record.format, record.nbytes, record.time, "", stack) if record else ()
                 yield ShownEntry(base, above + name, "set", *about)
             elif name in listing.folder.folders:
                 yield ShownEntry(name, above + name, "folder")
@@ -234,7 +235,7 @@ class _InTree(InFace):
     def file(self) -> str | None:
         listing, name = self._where
         has_file = FILE_ENDING in dict(listing.records.current(name).faces)
-        return self._stem + FILE_ENDING if has_file else None
+        return self._tree.above + self._stem + FILE_ENDING if has_file else None
 
     @property
     def opening(self) -> Opening:
@@ -263,9 +264,10 @@ class FolderTree:
         rules: where it is, how its sets are opened, and what is shown.
         cache: cache for decoded pieces, which `rules.open` gives to the arrays.
         options, format_options: the options with which `rules.open` opens sets.
+        above: what stands before all its paths where it is a part of other contents, as "single~/".
 
     Attributes:
-        root, rules: as given.
+        root, rules, cache, options, format_options, above: as given.
         opened_with: digest of the options with which sets are opened; None: with `accept_changes`.
         faces: empty, because nothing is known from the start.
         entry_timeout, attr_timeout, warnings: see `vfs.contents.contents.Contents`.
@@ -283,8 +285,9 @@ class FolderTree:
         cache: ChunkCache,
         options: OpenOptions,
         format_options: Mapping[str, Any],
+        above: str = "",
     ) -> None:
-        self._options, self._format_options = options, format_options
+        self.options, self.format_options, self.above = options, format_options, above
         self.opened_with = None if options.accept_changes else digest((options, format_options))
         self.root = root
         self.faces: Mapping[str, Face] = {}
@@ -364,7 +367,7 @@ class FolderTree:
 
     def opening_of(self, *files: str) -> Opening:
         """Return how a file of the tree is opened, or several as one set."""
-        return Opening(files, self._options, self._format_options, b"", "", self.rules.sources)
+        return Opening(files, self.options, self.format_options, b"", "", self.rules.sources)
 
     def unshown(self, path: str) -> str | None:
         """Return the file at a path that is not shown as anything; None if there is none."""

@@ -205,6 +205,21 @@ def folder_tree(
     return shown
 
 
+def each_by_itself(tree: FolderTree, above: str) -> FolderTree | None:
+    """Return the tree of the same folder that shows numbered images each by itself; None if the tree does so.
+
+    Args:
+        above: see `FolderTree`.
+    """
+    opener = tree.rules.open
+    if not isinstance(opener, _Opener) or opener.stacks.single:
+        return None
+    rules = replace(tree.rules, open=replace(opener, stacks=Stacks(single=True)))
+    return FolderTree(
+        tree.root, rules, cache=tree.cache, options=tree.options, format_options=tree.format_options, above=above
+    )
+
+
 def _for_all(options: OpenOptions, format_options: Mapping[str, Any]) -> tuple[OpenOptions, dict[str, Any]]:
     """Check options that are for all data sets of a folder, and choose the backend.
 

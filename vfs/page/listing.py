@@ -202,5 +202,6 @@ def _entries(shown: Shown, until: float) -> Iterator[dict[str, Any]]:
     for entry in shown.sets(until):
         made = {"name": printable(entry.name), "kind": entry.kind, "key": entry.path}
         about = {"format": entry.format, "size": entry.nbytes, "time": entry.time // 10**6}
-        said = {"reason": printable(entry.reason)} if entry.reason else {}
+        said: dict[str, Any] = {"reason": printable(entry.reason)} if entry.reason else {}
+        said |= {"stack": entry.stack} if entry.stack else {}
         yield made if entry.kind in ("folder", "unopened") else {**made, **about, **said}

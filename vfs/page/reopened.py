@@ -1,7 +1,8 @@
 """Sets that the page had opened anew with other options, beside those that are served.
 
 Each is a folder of its own, `anew~ID/NAME.zarr`, that no list shows. There are few: the one that was used longest ago
-goes for a new one, and the page asks for it again.
+goes for a new one, and the page asks for it again. Of a folder tree, `single~` is the same tree that shows numbered
+images each by itself.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from vfs.contents.contents import Contents
@@ -16,7 +18,8 @@ from vfs.contents.shown import InFace, Shown
 from vfs.engine.cache import ChunkCache
 from vfs.errors import printable
 from vfs.faces.face import Face
-from vfs.folder_tree.plans import folder
+from vfs.folder_tree import FolderTree
+from vfs.folder_tree.plans import each_by_itself, folder
 from vfs.http.guard import RefusedError
 from vfs.live.growing import Progress
 from vfs.model.pickles import digest
@@ -29,6 +32,7 @@ WEIGHT = 64 << 20
 """Most bytes of memory that they may take, about, but for the newest."""
 LIGHT = 100_000  # bytes of memory that a set takes besides its tables
 START = "anew~"
+SINGLE = "single~"
 
 
 class _KeptSet(NamedTuple):
@@ -53,6 +57,12 @@ class Reopened:
         self._served = served
         self._kept: OrderedDict[str, _KeptSet] = OrderedDict()
         self._lock = threading.Lock()
+
+    @cached_property
+    def _single(self) -> Contents | None:
+        """The folder that is served, numbered images each by itself; None if there is none, or it shows them so."""
+        served = self._served
+        return each_by_itself(served, f"{SINGLE}/") if isinstance(served, FolderTree) else None
 
     def reopen(self, key: str, changes: Mapping[str, Any]) -> tuple[str, OpenedSet]:
         """Open a set anew.
@@ -104,10 +114,13 @@ class Reopened:
                 if kept is not None:
                     self._kept.move_to_end(name)
                     return kept.contents.at(rest)
+        first, _, rest = path.partition("/")
+        if first == SINGLE and self._single is not None:
+            return self._single.at(rest)
         return self._served.at(path)
 
     def at_hand(self, path: str) -> InFace | None:
-        return None if path.startswith(START) else self._served.at_hand(path)
+        return None if path.startswith((START, SINGLE)) else self._served.at_hand(path)
 
     # What the served contents say of all
 

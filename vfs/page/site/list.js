@@ -8,7 +8,9 @@ import { table } from "./colours.js";
 import { limits, sample, toLevels } from "./contrast.js";
 import { button, bytes, el, icon, select, short } from "./dom.js";
 
+const SINGLE = "single~"; // the folder that is served with numbered images each by itself, see reopened.py
 const PAGE = 1000; // entries fetched at once
+const FIRST = 100; // of a folder: to know more, their files are opened
 const TOGETHER = 24; // small pictures fetched at once
 const END = 12; // letters of a name of which the end stays readable
 const NOT_YET = "\u00a0"; // in the line of what is not known yet: others keep their places
@@ -237,6 +239,16 @@ export function plainPath(path) {
   return path.replace(/(^|\/)[0-9a-f]{32}(?=\/|$)/g, "$1…");
 }
 
+/** @returns {boolean} true for a folder whose numbered images are shown each by itself. */
+function isSingle(path) {
+  return path?.split("/")[0] === SINGLE;
+}
+
+/** @returns {string} the path of a folder as it is served: "" for the first. */
+export function plainFolder(path) {
+  return isSingle(path) ? path.slice(SINGLE.length + 1) : path || "";
+}
+
 /** The first page: folders and sets. */
 export class FolderList {
   /** @param {function(Object)} chosen called with an entry. @param {function(Error)} failed */
@@ -261,7 +273,8 @@ export class FolderList {
     const orders = Object.keys(SORTS).map((name) => [name, name]);
     this.order = select("Order", orders, this.sort, (name) => this._sorted(name));
     this.how = button("As a list", "list", () => this._turn(), { "aria-pressed": "false", class: "plain" });
-    this.bar = el("div.folder-bar", {}, this.crumbs, el("span.space"), this.search, this.order, this.how);
+    this.files = button("Numbered images each by itself, not as one stack", "single files", () => this._singly(), { "aria-pressed": "false", class: "word" });
+    this.bar = el("div.folder-bar", {}, this.crumbs, el("span.space"), this.files, this.search, this.order, this.how);
     this.element = el("div.folder-list", { hidden: true }, this.bar, this.looking, this.cells.element, this.empty);
   }
 
@@ -272,7 +285,7 @@ export class FolderList {
    * @returns {Promise<Object>} what the API says of it.
    */
   async open(path) {
-    const first = await api.listing(path, 0, PAGE);
+    const first = await api.listing(path, 0, FIRST);
     this.thumbnails.stop();
     this.path = path;
     this.all = first.entries;
@@ -335,6 +348,9 @@ export class FolderList {
     this.empty.hidden = this.entries.length > 0;
     this.empty.textContent = words && this.all.length ? "No set is called so." : "Nothing here can be shown.";
     for (const one of [this.search, this.order, this.how]) one.hidden = this.all.length < 2;
+    const single = isSingle(this.path);
+    this.files.hidden = !single && !this.all.some(({ stack }) => stack);
+    this.files.setAttribute("aria-pressed", String(single));
     const pictures = this.entries.some((entry) => entry.kind !== "folder");
     this.element.classList.toggle("plain-list", !pictures || this.lines);
     this.element.classList.toggle("table", pictures && this.lines);
@@ -354,9 +370,17 @@ export class FolderList {
     this._show();
   }
 
+  /** Show the files of stacks each by itself, or stacks again. */
+  _singly() {
+    const key = isSingle(this.path) ? plainFolder(this.path) : [SINGLE, this.path].filter(Boolean).join("/");
+    this.search.value = ""; // names are others there
+    this.chosen({ kind: "folder", key });
+  }
+
   _crumbs() {
-    const parts = this.path ? this.path.split("/") : [];
-    const to = (count) => () => this.chosen({ kind: "folder", key: parts.slice(0, count).join("/") });
+    const single = isSingle(this.path) ? [SINGLE] : [];
+    const parts = plainFolder(this.path).split("/").filter(Boolean);
+    const to = (count) => () => this.chosen({ kind: "folder", key: [...single, ...parts.slice(0, count)].join("/") });
     const all = ["All", ...parts].map((name, count) =>
       el(
         "button.crumb",
@@ -370,10 +394,10 @@ export class FolderList {
 
   _cell(index) {
     const entry = this.entries[index];
-    const { name, kind, key, format, size, time, reason } = entry;
+    const { name, kind, key, format, size, time, reason, stack } = entry;
     const file = kind === "file";
     const day = time ? new Date(time).toISOString().slice(0, 10) : "";
-    const known = kind === "unopened" ? ["not opened yet"] : [format, bytes(size), day];
+    const known = kind === "unopened" ? ["not opened yet"] : [stack && `stack of ${stack.toLocaleString("en")} files`, format, bytes(size), day];
     const facts = kind === "folder" ? "folder" : known.filter(Boolean).join(" · ");
     const made = cell(
       name,

@@ -10,7 +10,7 @@ import { fromText, toText } from "./detectors.js";
 import { button, el } from "./dom.js";
 import * as embedded from "./embedded.js";
 import * as keys from "./keys.js";
-import { ArrayList, FolderList, plainPath } from "./list.js";
+import { ArrayList, FolderList, plainFolder, plainPath } from "./list.js";
 import { Live } from "./live.js";
 import * as metadata from "./metadata.js";
 import { Panels } from "./panels.js";
@@ -280,7 +280,7 @@ async function showFolder(order) {
   viewer.close();
   live.begin(null);
   viewer.array = null;
-  head("", page.view.folder.split("/").pop() || "Data sets");
+  head("", plainFolder(page.view.folder).split("/").pop() || "Data sets");
   folders.element.hidden = false;
   panels.close();
   folders.cells.draw();
