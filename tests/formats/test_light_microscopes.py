@@ -670,3 +670,15 @@ def test_info_lists_channels(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 )
 def test_what_makes_no_sense_of_a_channel_is_left_out(entries: Any, found: Any) -> None:
     assert channels(entries) == found
+
+
+def test_a_lif_says_where_each_tile_was_taken(tmp_path: Path) -> None:
+    planes = frames_of((2, 3, 8, 9), "u2")
+    tiles = "".join(f'<Tile FieldX="{k}" FieldY="0" PosX="{k}e-3" PosY="{"0.5" if k < 2 else "?"}"/>' for k in range(3))
+    xml = f'<Attachment Name="TileScanInfo" FlipX="0">{tiles}</Attachment></Image>'
+    images = {"a": (("t", "m", "y", "x"), planes), "b": (("m", "y", "x"), planes[0, :2])}
+    group = vfs.open_group(write_lif(tmp_path / "a.lif", images, xml=lambda text: text.replace("</Image>", xml)))
+    assert list(group) == ["image_0/data", "image_0/stage_x", "image_1/data"], "one y is no number; b has two tiles"
+    places = group["image_0/stage_x"]
+    assert (places.dims, places.attrs["unit"], places[1:].tolist()) == (("m",), "m", [0.001, 0.002])
+    np.testing.assert_array_equal(group["image_0/data"].xarray().isel(m=2).stage_x, 0.002)

@@ -157,7 +157,7 @@ def write_nd2(
 
 # LIF
 
-_LIF_NUMBERS = {"x": 1, "y": 2, "z": 3, "t": 4, "lambda": 5}
+_LIF_NUMBERS = {"x": 1, "y": 2, "z": 3, "t": 4, "lambda": 5, "m": 10}
 _LIF_MORE = 'NameOfMeasuredQuantity="" Min="0" Max="0" Unit="" IsLUTInverted="0" BitInc="0"'
 _LIF_TYPES = {"u1": (0, 8), "u2": (0, 16), "u4": (0, 32), "f4": (1, 32), "f8": (1, 64)}
 
@@ -193,8 +193,8 @@ def write_lif(
     """Write images as a .lif file.
 
     Args:
-        images: name -> (names of axes in the order of the file: x, y, z, t, lambda, c for channels, s for colours of a
-            pixel; the image).
+        images: name -> (names of axes in the order of the file: x, y, z, t, lambda, m for tiles, c for channels, s for
+            colours of a pixel; the image).
         version: of the container: 1 has sizes of four bytes.
         xml: changes the XML.
     """

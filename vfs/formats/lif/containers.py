@@ -14,7 +14,7 @@ import numpy as np
 
 from vfs.errors import DecodeError, FormatError, MissingSourceError, TruncatedSourceError, VfsError
 from vfs.formats.headers import parse_xml, read_at, xml_tree
-from vfs.formats.lif.images import Memory, image_of, number
+from vfs.formats.lif.images import Memory, image_of, number, tile_places
 from vfs.formats.lif.said import STAMPS, attrs_of, stamps_of, ticks_of
 from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
@@ -137,8 +137,10 @@ def images_of_container(sources: Sources, path: str) -> tuple[list[StoredArray],
                 raise TruncatedSourceError(f"{path}: {name}: its memory {label[:40]!r} is {found}; it looks truncated")
             place = f"image_{k}/data" if len(listed) > 1 else "data"
             made.append(image_of(path, name, image, block.size, told.of(str(k))).array(place, files, block))
-            if stamps_of(image) == math.prod(made[-1].shape[: made[-1].nav_ndim]) > 1:
-                made += _time_stamps(made[-1], *lists.get(id(image.find(STAMPS)), (0, 0)))
+            main = made[-1]
+            if stamps_of(image) == math.prod(main.shape[: main.nav_ndim]) > 1:
+                made += _time_stamps(main, *lists.get(id(image.find(STAMPS)), (0, 0)))
+            made += tile_places(main, image)
         except (FormatError, TruncatedSourceError) as error:
             lost.leave_out(error)
     return made, lost

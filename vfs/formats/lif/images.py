@@ -14,8 +14,10 @@ from vfs.errors import FormatError
 from vfs.formats.lif.said import CHANNELS
 from vfs.formats.planes import PlaneTable, StoredPlane
 from vfs.model import colours
+from vfs.model.channels import real
+from vfs.model.decode import MadeBlocks
 from vfs.model.files import Files
-from vfs.model.layout import altered
+from vfs.model.layout import GridLayout, altered
 from vfs.model.metadata import Told
 from vfs.model.stored import StoredArray
 
@@ -25,6 +27,7 @@ _NAMES = {1: "x", 2: "y", 3: "z", 4: "t", 5: "lambda", 6: "rotation", 7: "x2", 8
 _PLANE = (1, 2)  # axes that are shown even if they have one element
 _OTHERS = "dim_{}"  # axes of other numbers
 _DIMENSIONS = "ImageDescription/Dimensions/DimensionDescription"
+_TILES, _PLACES = "TileScanInfo", {"stage_x": "PosX", "stage_y": "PosY", "stage_z": "PosZ"}
 _LETTERS = {1: "R", 2: "G", 3: "B"}  # of values of ChannelTag
 
 
@@ -197,3 +200,39 @@ def _with_channels(outer: list[_Axis], channels: list[int]) -> tuple[list[_Axis]
 
 def _unique(names: list[str]) -> tuple[str, ...]:
     return tuple(f"{name}_{names[:k].count(name)}" if name in names[:k] else name for k, name in enumerate(names))
+
+
+@dataclass(frozen=True, eq=False)
+class _TilePlaces(MadeBlocks):
+    """Holds what the XML says of each tile of a mosaic."""
+
+    values: np.ndarray
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.values.dtype
+
+    def decode_block(self, data: np.ndarray, block: int, shape: tuple[int, ...]) -> np.ndarray:
+        return self.values.reshape(shape)
+
+
+def tile_places(main: StoredArray, image: Element) -> list[StoredArray]:
+    """Make the companions with the place of the stage, in m, of each tile along the axis m of an image.
+
+    Args:
+        main: the array of the image; image: what the XML says of it.
+    """
+    tiles = [tile for one in image.findall("Attachment") if one.get("Name") == _TILES for tile in one.findall("Tile")]
+    if ("m", len(tiles)) not in zip(main.dims, main.shape, strict=True):
+        return []
+    made, layout = [], GridLayout((len(tiles),), (len(tiles),))
+    for name, key in _PLACES.items():
+        said = [real(tile.get(key)) for tile in tiles]
+        if None not in said:
+            decoder = _TilePlaces(np.array(said, "f8"))
+            about: dict[str, Any] = {"attrs": {"unit": "m"}, "companion": True, "coordinate": True}
+            path = main.path.removesuffix("data") + name
+            made.append(
+                StoredArray(path, main.files, layout, decoder, layout.shape, ("m",), 1, block=layout.block, **about)
+            )
+    return made
