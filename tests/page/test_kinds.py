@@ -237,7 +237,7 @@ def test_a_movie(browse: Browse, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("unit", "scale", "want"),
     [
-        *(("m", 5e-12, "nm"), ("angstrom", 0.05, "Å"), ("eV", 200, "keV")),
+        *(("m", 5e-12, "nm"), ("angstrom", 0.05, "Å"), ("eV", 200, "keV"), ("au", 2.5e7, "×10⁹ au")),
         *(
             pytest.param(*one, marks=pytest.mark.thorough)
             for one in (("angstrom", 3.0, "nm"), ("um", 0.5, "µm"), ("eV", 1e-10, "eV"), ("s", 1e-6, "µs"))

@@ -170,11 +170,14 @@ export function short(value, digits = 4) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? "no value" : value > 0 ? "∞" : "−∞";
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return String(value).replace("-", "−");
   const size = Math.abs(value);
-  const text =
-    size >= 1e6 || size < 1e-3
-      ? value.toExponential(digits - 1).replace(/\.?0+e/, "e")
-      : String(Number(value.toPrecision(digits)));
-  return text.replaceAll("-", "−").replace("e+", "e");
+  if (size < 1e6 && size >= 1e-3) return String(Number(value.toPrecision(digits))).replace("-", "−");
+  const [number, ten] = value.toExponential(digits - 1).split("e");
+  return `${String(Number(number)).replace("-", "−")}${power(Number(ten))}`;
+}
+
+/** @returns {string} a power of ten that something is times: "×10⁸". */
+export function power(ten) {
+  return `×10${String(ten).replace("-", "⁻").replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit])}`;
 }
 
 /**

@@ -4,7 +4,7 @@
  * A plot takes the same calls as a `Picture` of height 1: places are (0, x), x in samples of the whole line.
  */
 
-import { el, short } from "./dom.js";
+import { el, power, short } from "./dom.js";
 import { Picture } from "./picture.js";
 import { Path } from "./svg.js";
 import { fitting } from "./units.js";
@@ -238,14 +238,16 @@ export class Plot extends Picture {
     const axis = { scale: 1, offset: 0, ...this.axis };
     const { factor, unit } = fitting(Math.abs(axis.scale) * this.size[1], axis.unit);
     const [scale, offset] = [axis.scale * factor, (axis.offset || 0) * factor];
-    const title = [this.titles.x, unit && (this.titles.x ? `(${unit})` : unit)].filter(Boolean).join(" ");
     const [first, last] = [this.left, this.left + width].map((left) => this.toPlace(0, left)[1] * scale + offset);
     const all = ticks(Math.min(first, last), Math.max(first, last), Math.max(2, width / 70));
+    const along = labelled(all);
+    const own = [along.power, unit].filter(Boolean).join(" ");
+    const title = [this.titles.x, own && (this.titles.x ? `(${own})` : own)].filter(Boolean).join(" ");
     const beside = (text) => {
       const end = text ? this.left + width - context.measureText(text).width - 24 : Infinity;
       return all.map((value) => ({ value, left: this.toStage(0, (value - offset) / scale)[1] })).filter(({ left }) => left < end);
     };
-    const named = [title, unit && `(${unit})`, ""].find((text) => beside(text).length > 1) ?? title; // two marks say more than a name
+    const named = [title, own && `(${own})`, ""].find((text) => beside(text).length > 1) ?? title; // two marks say more than a name
     const foot = this.box[0] - MARGIN.bottom;
     for (const { value, left } of beside(named)) {
       context.globalAlpha = 0.4;
@@ -254,7 +256,7 @@ export class Plot extends Picture {
       context.lineTo(Math.round(left) + 0.5, foot + 4);
       context.stroke();
       context.globalAlpha = 1;
-      context.fillText(short(value, 5), left, foot + 8);
+      context.fillText(along.texts[all.indexOf(value)], left, foot + 8);
     }
     context.textAlign = "right";
     context.fillText(named, this.left + width, foot + 8);
@@ -291,13 +293,14 @@ export function labelled(values) {
   const most = Math.max(...values.map(Math.abs));
   if (!(most >= MANY || (most > 0 && most < 1e-3))) return { texts: values.map((value) => short(value, 7)), power: "" };
   const ten = Math.floor(Math.log10(most) + 1e-9);
-  const raised = String(ten).replace("-", "⁻").replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]);
-  return { texts: values.map((value) => short(Number((value / 10 ** ten).toPrecision(12)), 7)), power: `×10${raised}` };
+  return { texts: values.map((value) => short(Number((value / 10 ** ten).toPrecision(12)), 7)), power: power(ten) };
 }
 
 /** Write a mark of a logarithmic axis. @param {number} most the largest mark: those beside it are written as it is. */
 function plain(value, most) {
-  return (most >= MANY && value >= 1e3) || value < 1e-3 ? value.toExponential().replace("e+", "e").replaceAll("-", "−") : String(value);
+  if (!(most >= MANY && value >= 1e3) && value >= 1e-3) return String(value);
+  const [number, ten] = value.toExponential().split("e");
+  return `${number}${power(Number(ten))}`.replace(/^1×/, "");
 }
 
 /**
