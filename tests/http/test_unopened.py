@@ -121,3 +121,13 @@ def test_a_member_of_a_set_leads_to_it(tmp_path: Path) -> None:
     assert names == [scan.name, "scan001.mib", "scan002.mib"]
     for name in names:
         assert told(application, f"/api/set/{name}?file=1")["key"] == "scan.zarr"
+
+
+def test_a_drive_lists_etags_and_opens_no_set_for_them(application: Application) -> None:
+    listed = ask(application, "/", "PROPFIND", depth="1").body.decode()
+    assert application.contents.open_sets == (0, 0)
+    for name in ("a", "b1", "b2"):
+        etag = headers_of(ask(application, f"/{name}.npy", "HEAD"))["etag"]
+        assert f"<D:getetag>{etag}</D:getetag>" in listed
+    assert application.contents.open_sets[0] == 3
+    assert ask(application, "/", "PROPFIND", depth="1").body.decode() == listed

@@ -173,6 +173,14 @@ class Shown:
         """
         return b""
 
+    def listed_version(self) -> bytes:
+        """Return `version` for a list, for which no data set needs to be open: a moment ago its files were so.
+
+        Raises:
+            SourceError: see `version`.
+        """
+        return self.version()
+
     def set_of(self, name: str) -> str | None:
         """Return the path of the main face of the set that a file in a folder names or belongs to, or None.
 

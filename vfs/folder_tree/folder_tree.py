@@ -215,6 +215,14 @@ class _InTree(InFace):
                 self._live.look_again()
             raise
 
+    def listed_version(self) -> bytes:
+        if self._live is None and not self.key:
+            listing, name = self._where
+            record = listing.records.current(name)
+            if record.faces and record.again == math.inf:  # else it grows, and its files do not tell
+                return digest_of(self._tree.opened_with, record.stamp)
+        return self.version()
+
     def time(self) -> int:
         if self._live is not None:
             return self.watch.time

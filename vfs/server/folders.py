@@ -43,7 +43,7 @@ def _entry_at(contents: Paths, path: str, name: str, etags: bool) -> IndexRow | 
     etag = b""
     if etags and not node.folder:
         with suppress(SourceError):  # it is listed, as on the page: whoever reads it gets the error
-            etag = etag_of(version, path) if (version := shown.version()) else b""
+            etag = etag_of(version, path) if (version := shown.listed_version()) else b""
     return IndexRow(name, node.folder, node.size, shown.time(), node.json, etag)
 
 
