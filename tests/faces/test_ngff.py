@@ -31,6 +31,7 @@ from vfs.reduce import passes, pyramid
 from vfs.testing.gatan_writers import write_dm
 from vfs.testing.inside import set_of
 from vfs.testing.microscope_writers import write_lif, write_nd2
+from vfs.testing.plane_writers import write_ndtiff
 from vfs.testing.tiff_writers import write_ome_tiff, write_tiff
 from vfs.testing.writers import write_mib
 from vfs.zarr.export import export
@@ -410,3 +411,25 @@ def test_positions_without_channels_are_images_too() -> None:
     np.testing.assert_array_equal(face.arrays["2/0"].read(), np.arange(40, 60).reshape(4, 5))
     many = tree_of(shown("position y x", (1001, 1, 1))).zarr(face="ome")
     assert many.arrays["0"].dims == ("position", "y", "x")
+
+
+def test_positions_in_wells_are_a_plate(tmp_path: Path) -> None:
+    twin = np.random.default_rng(1).integers(0, 60_000, (4, 2, 8, 9)).astype("u2")
+    names = ["B10-Site_0", "A2-Site_0", "A2-Site_1", "AB2-Site_0"]
+    array = vfs.open(write_ndtiff(tmp_path, twin, {"position": names, "time": [0, 1]}))
+    for version in (3, 2):
+        face = array.store(zarr_format=version, face="ome").face
+        plate = said(face)["plate"]
+        assert [row["name"] for row in plate["rows"]] == ["A", "B", "AB"]
+        assert [column["name"] for column in plate["columns"]] == ["2", "10"]
+        assert plate["wells"][0] == {"path": "B/10", "rowIndex": 1, "columnIndex": 1}
+        assert plate["field_count"] == 2
+        assert said(face, "A/2")["well"]["images"] == [{"path": "0"}, {"path": "1"}]
+        assert said(face, "OME")["series"] == ["B/10/0", "A/2/0", "A/2/1", "AB/2/0"]
+        for k, place in enumerate(said(face, "OME")["series"]):
+            check_valid(face, place)
+            np.testing.assert_array_equal(face.arrays[f"{place}/0"].read(), twin[k])
+        assert ("version" in plate, "version" in said(face, "A/2")["well"]) == (version == 2, version == 2)
+        assert zarr.open_group(array.store(zarr_format=version, face="ome"), mode="r")["A/2/1/0"].shape == (2, 8, 9)
+    odd = vfs.open(write_ndtiff(tmp_path, twin, {"position": [*names[:3], "edge"], "time": [0, 1]}))
+    assert "plate" not in said(odd.store(face="ome").face)

@@ -5,8 +5,8 @@ Version 0.5 (https://ngff.openmicroscopy.org/0.5/) is a hierarchy of zarr v3, ve
 and each level says by one transformation where it lies in it.
 
 A set with one image is that image: the levels are `0`, `1`, … Several images are groups `0`, `1`, … of a
-`bioformats2raw.layout`, each with its levels, in the order of the data set. Beside them, in the group `OME`, is what
-the files say, as OME-XML.
+`bioformats2raw.layout`, each with its levels, in the order of the data set; positions that Micro-Manager calls as wells
+(`A1-Site_0`) are fields of a plate, `A/1/0`. Beside them, in the group `OME`, is what the files say, as OME-XML.
 
 Some details are there because viewers fail otherwise: only units that NGFF lists, or none; steps that are never
 negative; one axis beside t, z, y and x at most.
@@ -14,8 +14,10 @@ negative; one axis beside t, z, y and x at most.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from vfs.engine.array import ArrayReader
 from vfs.engine.other_axes import Arrangement
@@ -34,6 +36,8 @@ _METHODS = {
     "nearest": "each pixel of a level is the first of 2 x 2 pixels below",
 }
 _TYPES = {"t": "time", "c": "channel", "z": "space", "y": "space", "x": "space"}
+_SITE = re.compile(r"([A-Z]{1,2})(\d{1,2})-Site_\d+")
+"""What Micro-Manager calls a position in a well: row, column, and number of the field."""
 _LOOKS = 16
 """Images of a set of which a few pixels are read, for their contrast."""
 
@@ -53,19 +57,79 @@ def ome_face(
     found, version = list(images), ngff if zarr_format == 3 else OLD
     shown: dict[str, ArrayReader] = {}
     groups: dict[str, Mapping[str, Any]] = {}
-    for k, image in enumerate(found):
-        above = f"{k}/" if len(found) > 1 else ""
-        shown |= {f"{above}{n}": level for n, level in enumerate(image.levels)}
-        groups[above.rstrip("/")] = _said(zarr_format, _image(image, version, k < _LOOKS))
+    fields = _fields(found)
+    places = [str(k) if len(found) > 1 else "" for k in range(len(found))] if fields is None else [*map(str, fields)]
+    for k, (place, image) in enumerate(zip(places, found, strict=True)):
+        shown |= {f"{place}/{n}".lstrip("/"): level for n, level in enumerate(image.levels)}
+        groups[place] = _said(zarr_format, _image(image, version, k < _LOOKS))
     own = {name: value for name, value in attrs.items() if name == "vfs"}
     if len(found) > 1:
-        groups[""] = _said(zarr_format, {"bioformats2raw.layout": 3, "version": version})
-        groups["OME"] = _said(zarr_format, {"series": [str(k) for k in range(len(found))], "version": version})
+        plate = {} if fields is None else {"plate": _plate(fields, version)}
+        groups[""] = _said(zarr_format, {"bioformats2raw.layout": 3, **plate, "version": version})
+        groups["OME"] = _said(zarr_format, {"series": places, "version": version})
+        for well, said in _wells(fields or (), version).items():
+            groups |= {well.partition("/")[0]: {}, well: _said(zarr_format, said)}
     else:
         groups["OME"] = {}
     groups[""] = {**groups[""], **own}
     files = {"OME/METADATA.ome.xml": ome_xml(found)}
     return ZarrFace(shown, groups, zarr_format, next(iter(shown)), files)
+
+
+class _WellField(NamedTuple):
+    """A field of a well of a plate, whose text is its place in the hierarchy."""
+
+    row: str
+    column: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.row}/{self.column}/{self.number}"
+
+    @property
+    def well(self) -> str:
+        return f"{self.row}/{self.column}"
+
+
+def _fields(images: Sequence[ShownImage]) -> list[_WellField] | None:
+    """Return the fields of a plate that images are, by the names of their positions; None if they are none."""
+    names = [_SITE.fullmatch(image.position) for image in images]
+    if not images or None in names or len({image.source.dataset.path for image in images}) > 1:
+        return None
+    seen: Counter[str] = Counter()
+    found = []
+    for name in filter(None, names):
+        field = _WellField(name[1], name[2], seen[f"{name[1]}/{name[2]}"])
+        seen[field.well] += 1
+        found.append(field)
+    return found
+
+
+def _plate(fields: Sequence[_WellField], version: str) -> dict[str, Any]:
+    """Describe a plate of the wells that there are."""
+    rows = sorted({field.row for field in fields}, key=lambda row: (len(row), row))
+    columns = sorted({field.column for field in fields}, key=int)
+    wells = list(dict.fromkeys(field[:2] for field in fields))
+    return {
+        "rows": [{"name": row} for row in rows],
+        "columns": [{"name": column} for column in columns],
+        "wells": [
+            {"path": f"{row}/{column}", "rowIndex": rows.index(row), "columnIndex": columns.index(column)}
+            for row, column in wells
+        ],
+        "field_count": max(Counter(field.well for field in fields).values()),
+        **({"version": version} if version == OLD else {}),
+    }
+
+
+def _wells(fields: Sequence[_WellField], version: str) -> dict[str, dict[str, Any]]:
+    """Describe each well of a plate, by its place."""
+    found: dict[str, dict[str, Any]] = {}
+    for field in fields:
+        named = {"version": version} if version == OLD else {}
+        well = found.setdefault(field.well, {"well": {"images": [], **named}, "version": version})
+        well["well"]["images"].append({"path": str(field.number)})
+    return found
 
 
 def _said(zarr_format: int, said: Mapping[str, Any]) -> Mapping[str, Any]:
