@@ -13,7 +13,7 @@ import pytest
 
 from tests.http.asking import ask, headers_of, told
 from tests.http.support import Asgi, application_of
-from tests.waiting import eventually
+from tests.waiting import PATIENCE, eventually
 from vfs.folder_tree import plans
 from vfs.folder_tree.plans import folder_tree
 from vfs.server.application import Application
@@ -131,3 +131,23 @@ def test_a_drive_lists_etags_and_opens_no_set_for_them(application: Application)
         assert f"<D:getetag>{etag}</D:getetag>" in listed
     assert application.contents.open_sets[0] == 3
     assert ask(application, "/", "PROPFIND", depth="1").body.decode() == listed
+
+
+def test_a_set_that_is_slow_to_open_holds_up_no_other(application: Application, held: threading.Event) -> None:
+    """What holds it, as Python 3.11 does with cached properties, must not be shared by all."""
+    assert eventually(lambda: len(told(application, "/api/list/?known=1")["entries"]) == 3)
+    held.set()
+    assert eventually(lambda: all(one["kind"] == "set" for one in told(application, "/api/list/")["entries"]))
+    held.clear()
+
+    async def run() -> bytes:
+        slow = asyncio.create_task(Asgi(application, "/b1.zarr/zarr.json").run())
+        while not application.reads._running:
+            await asyncio.sleep(0.005)
+        quick = await asyncio.wait_for(Asgi(application, "/a.zarr/data/c/0/0").run(), PATIENCE)
+        assert not slow.done()
+        held.set()
+        assert (await slow).status == 200
+        return quick.body
+
+    assert asyncio.run(run()) == np.eye(5).tobytes()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from vfs.faces.absence import check_no_chunk
 from vfs.faces.face import Face, Node
@@ -227,6 +226,9 @@ class InFace(Shown):
         watch: watches the files of the set.
     """
 
+    face: Face
+    watch: Watch
+
     def __init__(self, path: str, key: str) -> None:
         self.path = path
         self.key = key
@@ -236,15 +238,16 @@ class InFace(Shown):
         """Return `face` and `watch`, if something needs them and they were not set."""
         raise NotImplementedError
 
-    @cached_property
-    def face(self) -> Face:
-        face, self.watch = self._open()
-        return face
+    def __getattr__(self, name: str) -> Any:
+        """Open the set for `face` or `watch`.
 
-    @cached_property
-    def watch(self) -> Watch:
-        self.face, watch = self._open()
-        return watch
+        In Python 3.11, a `cached_property` has one lock for all instances: a set that is slow to open would hold up all
+        others.
+        """
+        if name not in ("face", "watch"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.face, self.watch = self._open()
+        return self.__dict__[name]
 
     @property
     def name(self) -> str:
