@@ -61,16 +61,22 @@ class Pictures:
     ) -> None:
         """Take one picture of the page, or of its upper part, once it shows exact images, or what `then` waits for.
 
-        With a wheel of colours it is dark, and has all its colours.
+        With a wheel of colours it is dark, and has all its colours but their last bit.
         """
         with self.page(url, view, dark=wheel) as page:
             page.wait_for_function(EXACT) if then is None else then(page)
             self.keep(name, page.screenshot(clip={"x": 0, "y": 0, "width": SIZE[0], "height": height}), wheel)
 
-    def keep(self, name: str, shot: bytes, wheel: bool = False) -> None:
-        """Save a picture as PNG, of 128 colours where it has no wheel: drawings and gray images, which stay small."""
+    def keep(self, name: str, shot: bytes, wheel: bool = False, colours: int = 104) -> None:
+        """Save a picture as PNG, of few colours where it has no wheel: drawings and gray images, which stay small.
+
+        The colours cover all that there are, few pixels of one as many: lines and marks keep theirs.
+        """
         image = Image.open(io.BytesIO(shot)).convert("RGB")
-        image = image if wheel else image.quantize(128, dither=Image.Dither.NONE)
+        if wheel:
+            image = image.point(lambda level: level & 0xFE)
+        else:
+            image = image.quantize(colours, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE)
         image.save(self.folder / f"{name}.png", optimize=True)
         print(f"{name}.png {(self.folder / f'{name}.png').stat().st_size / 1000:.0f} kB")
 
@@ -134,7 +140,7 @@ def moving(pictures: Pictures, url: str, view: str) -> None:
         Image.open(io.BytesIO(shot)).convert("RGB").resize((896, 504), Image.Resampling.LANCZOS) for shot in shots
     ]
     path = pictures.folder / "moving.webp"
-    frames[0].save(path, save_all=True, append_images=frames[1:], duration=140, loop=0, quality=55, method=6)
+    frames[0].save(path, save_all=True, append_images=frames[1:], duration=140, loop=0, quality=50, method=6)
     print(f"moving.webp {path.stat().st_size / 1000:.0f} kB")
 
 
@@ -171,7 +177,7 @@ def tree(pictures: Pictures, folder: Path) -> None:
             page.get_by_text("12 × 16 × 64 × 64").wait_for()
             page.wait_for_timeout(2000)  # its small picture
 
-        pictures.take("folder", server.url, "", listed, height=260)
+        pictures.take("folder", server.url, "", listed, height=288)
 
 
 def lantern(pictures: Pictures, folder: Path) -> None:
@@ -209,7 +215,7 @@ def figure(pictures: Pictures, first: Path) -> None:
     )
     drawn = io.BytesIO()
     made.plot().savefig(drawn, dpi=90, format="png")
-    pictures.keep("results", drawn.getvalue())
+    pictures.keep("results", drawn.getvalue(), colours=256)
 
 
 def main(folder: Path) -> None:
