@@ -127,6 +127,25 @@ def test_who_waits_for_room_gets_it_in_turns(monkeypatch: pytest.MonkeyPatch) ->
     assert queue._waiting == {}
 
 
+def test_all_who_wait_get_room_at_once_where_there_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many people behind one proxy are one client: their requests must not begin one in each moment."""
+    monkeypatch.setattr(limits, "MOMENT", 0.5)
+    room, queue = Room(0), FairQueue()
+
+    async def run() -> None:
+        names = ["a1", "a2", "a3", "b1", "a4"]
+        waiting = [asyncio.ensure_future(queue.until(one[0], lambda one=one: room.take(one))) for one in names]
+        await asyncio.sleep(0)
+        room.places = 4
+        await waiting[0]
+        assert room.taken == ["a1", "b1", "a2", "a3"]
+        room.places = 1
+        await waiting[-1]
+
+    asyncio.run(run())
+    assert queue._waiting == {}
+
+
 def test_waiting_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOMENT", 0.001)
     monkeypatch.setattr(limits, "MAX_WAITING", 2)

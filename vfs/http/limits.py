@@ -14,8 +14,9 @@ from vfs.http.reads import GoneError, Receive, left
 
 SECONDS = 10.0
 """Time that a request waits for room, at most."""
-MAX_WAITING = 16
-"""Requests of a client that wait for one kind of room, at most."""
+MAX_WAITING = 128
+"""Requests of a client that wait for one kind of room, at most: it may be many people behind one proxy. Each holds up to
+64 KiB."""
 MOMENT = 0.05  # seconds between two looks: memory becomes free in any thread, and tells nobody
 RETRY = 5  # seconds after which a client that is refused may ask again
 
@@ -72,18 +73,21 @@ class FairQueue:
                 leaving.cancel()
 
     async def _look(self) -> None:
-        """Look for room again and again, for one request of each client, as long as some wait."""
+        """Look for room again and again, as long as some wait: for one request of each client in turn."""
         try:
             while self._waiting:
                 await asyncio.sleep(MOMENT)
-                for client in list(self._waiting):
-                    self._next_of(client)
+                while sum(map(self._next_of, list(self._waiting))):  # all have had a turn
+                    pass
         finally:
             self._looking = None
 
-    def _next_of(self, client: str) -> None:
-        """Have the first request of a client take room, if there is some. Then others have their turn before."""
-        queue = self._waiting[client]
+    def _next_of(self, client: str) -> bool:
+        """Have the first request of a client take room, if there is some. Then others have their turn before.
+
+        Returns: True if it took some.
+        """
+        queue, took = self._waiting[client], False
         while queue and queue[0].told.done():  # nobody waits any more
             queue.popleft()
         if queue:
@@ -94,12 +98,14 @@ class FairQueue:
                 if told.get_loop().time() >= until:
                     told.set_exception(error)
             else:
+                took = True
                 told.set_result(None)
                 self._waiting[client] = self._waiting.pop(client)
         while queue and queue[0].told.done():
             queue.popleft()
         if not queue:
             del self._waiting[client]
+        return took
 
 
 class AtOnce:
