@@ -15,8 +15,8 @@ from vfs.http.reads import GoneError, Receive, left
 SECONDS = 10.0
 """Time that a request waits for room, at most."""
 MAX_WAITING = 128
-"""Requests of a client that wait for one kind of room, at most: it may be many people behind one proxy. Each holds up to
-64 KiB."""
+"""Requests of a client that wait for one kind of room, at most: it may be many people behind one proxy. Each holds up
+to 64 KiB."""
 MOMENT = 0.05  # seconds between two looks: memory becomes free in any thread, and tells nobody
 RETRY = 5  # seconds after which a client that is refused may ask again
 
