@@ -42,7 +42,7 @@ export class Radial extends Measured {
     this.strip = { element: el("div.profile", { role: "group", tabindex: 0, "aria-label": `${TITLE}: drag a window, or move it by the arrow keys; [ ] make it narrower, wider`, hidden: true }) };
     this.strip.element.addEventListener("keydown", (event) => this._key(event));
     this.row = el(
-      "div.profile-row",
+      "div.profile-row.radial-row",
       { hidden: true },
       ...Object.entries(FIELDS).map(field),
       button(`${TITLE}: fit centre and ellipse to the ring in the window`, "Fit", () => this._fit(), { class: "word" }),
