@@ -152,8 +152,10 @@ def test_python_sets_a_radial_mean_as_the_detector(browse: Browse, header: Path)
         wanted = vfs.RadialMean(23.0, 24.5, bins=1, ratio=1.06, r0=9, r1=19)
         view.detector = wanted
         assert view.detector == wanted
-        page = browse(view.url).open(f"detector={view.widget.detector}").settled()
+        url, _, shown = view.url.partition("#")
+        page = browse(url).open(f"{shown}&detector={view.widget.detector}").settled()
         kept = {"kind": "radial", "cy": 23.0, "cx": 24.5, "bins": 1, "ratio": 1.06, "angle": 0, "r0": 9, "r1": 19}
         assert page.state("detector") == kept
+        page.close()
     finally:
         view.close()
