@@ -203,7 +203,8 @@ class Decisions:
             if method == "OPTIONS" and path in (b"/", b"*"):  # Explorer asks these first, whatever folder it is to open
                 return Decided(self._options(headers), None, "")
             key, slash, person = self.guard.place(path, method, headers)
-            check_seen(person, key, self.contents, self._own.requests)
+            if person.rights is not None:
+                check_seen(person.rights, key, self.contents, self._own.requests)
             lends = lends and person.rights is None and path[-1:].isdigit()  # lent, it may ask for all that is served
             if lends and self._is_native(path[len(person.base) - 1 :], key, slash, headers):
                 return Decided(ForNative(key), person, key)

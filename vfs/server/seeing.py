@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from vfs.contents.rights import Rights
 from vfs.errors import printable
 from vfs.faces.absence import check_no_chunk
 from vfs.http.guard import RefusedError
-from vfs.http.persons import Person
 from vfs.page.pages import assets
 from vfs.page.reopened import Reopened
 
@@ -15,10 +15,11 @@ OF_NO_PATH = frozenset(("events", "stop"))
 """Requests below `api/` that name no path of the contents; they answer each person with what that one may see."""
 
 
-def check_seen(person: Person, key: str, contents: Reopened, requests: Collection[str]) -> None:
+def check_seen(rights: Rights, key: str, contents: Reopened, requests: Collection[str]) -> None:
     """Check that a person may see what a request asks for.
 
     Args:
+        rights: of the person.
         key: path of the request behind the token.
         requests: what paths below `api/` begin with that the page asks for.
 
@@ -26,8 +27,6 @@ def check_seen(person: Person, key: str, contents: Reopened, requests: Collectio
         RefusedError: the person may not see it.
         NoChunkError: the same, and it looks like a chunk, which absent would be read as fill values.
     """
-    if person.rights is None:
-        return
     own, _, rest = key.partition("/")
     if own == "assets" and rest in assets():
         return
@@ -37,6 +36,6 @@ def check_seen(person: Person, key: str, contents: Reopened, requests: Collectio
             return
     else:
         path = key
-    if not any(map(person.rights.shows, contents.origins(path))):
+    if not any(map(rights.shows, contents.origins(path))):
         check_no_chunk(key)
         raise RefusedError(404, f"nothing is called {printable(key[:200])}")

@@ -326,7 +326,8 @@ def _open_named(
     stored = stored_set(found, options, names[0])
     if options.dead is None:  # else the user says which pixels are dead
         stored = with_mask(stored, masks_of_pixels)
-    stored = with_background(stored, found, kind.name)
+    if len(found) > 1:
+        stored = with_background(stored, found, kind.name)
     if options.follow and not stored.main.nav_ndim:
         _check_whole(Files.stat(sources, names[:1]), found, options)
     other = partial(_other_set, backend=options.backend, sources=sources)
