@@ -228,19 +228,22 @@ def test_tiles_come_when_they_are_whole(instrument: Instrument) -> None:
     np.testing.assert_array_equal(out, instrument.frames)
 
 
-def test_a_pass_reads_each_byte_once(instrument: Instrument) -> None:
-    instrument.write_frames(9)
-    scan = followed(instrument, backend="buffered", settle=SOON)
+def test_a_pass_reads_each_byte_once(tmp_path: Path) -> None:
+    for name in ("before", "counted"):  # before, so that modules which a pass needs are loaded: that is reading, too
+        (tmp_path / name).mkdir()
+        instrument = instrument_of(tmp_path / name)
+        instrument.write_frames(9)
+        scan = followed(instrument, backend="buffered", settle=SOON)
 
-    def follow() -> int:
-        rounds = 0
-        for _ in scan.reduce_partial(follow=True, workers=1, total=vfs.Sum()):
-            instrument.write_frames(10)
-            rounds += 1
-        return rounds
+        def follow(scan: Any = scan, instrument: Instrument = instrument) -> int:
+            rounds = 0
+            for _ in scan.reduce_partial(follow=True, workers=1, total=vfs.Sum()):
+                instrument.write_frames(10)
+                rounds += 1
+            return rounds
 
-    written = instrument.recording.left
-    rounds, nbytes = counted(follow)
+        written = instrument.recording.left
+        rounds, nbytes = counted(follow)
     frames = instrument.frames.nbytes
     opening = 10 * 4 * 1024  # headers, each time that the set is opened again
     assert rounds >= 4
