@@ -279,8 +279,8 @@ def test_a_folder_is_listed_while_one_in_it_goes_away(
     direct.read("sub/a.npy", direct.open("sub/a.npy"), 100, 0)
     real = FolderTree.names
 
-    def then_renamed(folder: FolderTree, listing: Listing, start: int) -> list[str]:
-        names = list(real(folder, listing, start))
+    def then_renamed(folder: FolderTree, listing: Listing, start: int, until: float) -> list[str]:
+        names = list(real(folder, listing, start, until))
         (tmp_path / "sub").rename(tmp_path / "other")
         return names
 
