@@ -206,7 +206,7 @@ def _imagej(stack: _PlanesOfSet, opened: OpenedSet) -> dict[str, Any]:
         colours = [np.array([list(bytes.fromhex(look.colour))]).T for look in looks]
         said |= {"mode": "composite", "LUTs": [np.rint(colour * ramp).astype(np.uint8) for colour in colours]}
         if windows:
-            said["Ranges"] = [float(end) for window in windows for end in window]
+            said["Ranges"] = tuple(float(end) for window in windows for end in window)  # a list is one for each value
     return {**made, "metadata": said}
 
 
