@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import vfs
+from tests.waiting import PATIENCE
+from vfs.live import doubts
 from vfs.live.file_watch import SEEN
+from vfs.model.open_options import OpenOptions
 from vfs.sources.holes import tells_holes
 from vfs.sources.local import LocalSources
 from vfs.testing.tiff_writers import write_tiff
@@ -186,3 +191,31 @@ def test_dark_frames_wait_for_a_proof_or_the_end(tmp_path: Path) -> None:
     np.testing.assert_array_equal(whole[...], dark)
     assert whole.complete
     np.testing.assert_array_equal(vfs.open(path, **RAW)[...], dark)
+
+
+def test_a_file_that_hangs_holds_up_no_other_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ends = threading.Event(), threading.Event()
+
+    def hangs(path: str, start: int, count: int) -> bytes:
+        begun.set()
+        assert ends.wait(PATIENCE)
+        return bytes(count)
+
+    def doubts_of(read: Any) -> Any:
+        dataset: Any = SimpleNamespace(written=SimpleNamespace(head=9), shape=(9, 4, 4), nav_ndim=1)
+        files: Any = SimpleNamespace(paths=["a"], sources=SimpleNamespace(read=read))
+        return doubts.Doubts(dataset, files, OpenOptions())
+
+    monkeypatch.setattr(doubts, "places", lambda dataset, number: [(0, number * 16, number * 16 + 16)])
+    slow, other = doubts_of(hangs), doubts_of(lambda path, start, count: b"\1" * count)
+    threads = [threading.Thread(target=one._in_others, args=(0, 0, 16)) for one in (slow, other)]
+    threads[0].start()
+    try:
+        assert begun.wait(PATIENCE)
+        threads[1].start()
+        threads[1].join(60.0)
+        assert not threads[1].is_alive()
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -37,6 +37,8 @@ _WORD = 8  # bytes that are compared at once
 _MUCH = 4  # times as many bytes as before
 _SAMPLES = 9  # frames with which one is compared: not all of them are being written just now
 _ROWS = 1 << 20  # read ranges of an array that are asked for
+_Samples = list[tuple[list[tuple[int, int, int]], int]]
+"""Some frames: where their bytes are (file, start, stop), and the bytes of the longest run of zeros in each."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Doubts:
     dataset: StoredArray
     files: Files
     options: OpenOptions
+    _sampled: list[_Samples] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def check(self, file: int, ranges: np.ndarray) -> None:
         """Check that parts of a file are written, by what it holds now.
@@ -135,9 +138,15 @@ class Doubts:
             return False
         return layout.pixels_between(file, start, stop) % layout.pixel_bytes == 0
 
-    @cached_property
-    def _samples(self) -> list[tuple[list[tuple[int, int, int]], int]]:
-        """Some frames: where their bytes are, and the bytes of the longest run of zeros in each."""
+    def _samples(self) -> _Samples:
+        """Return samples, which are read once. A `cached_property` of Python 3.11 has one lock for all sets: one whose
+        file hangs would hold up all others.
+        """
+        if not self._sampled:
+            self._sampled.append(self._read_samples())
+        return self._sampled[0]
+
+    def _read_samples(self) -> _Samples:
         frames = min(self.dataset.written.head or 0, math.prod(self.dataset.shape[: self.dataset.nav_ndim]))
         found = []
         for number in sorted({k * (frames - 1) // (_SAMPLES - 1) for k in range(_SAMPLES)}) if frames > 1 else ():
@@ -152,7 +161,9 @@ class Doubts:
     def _in_others(self, file: int, start: int, stop: int) -> int:
         """Return the least of the longest runs of zeros in frames that a run does not touch."""
         others = (
-            longest for at, longest in self._samples if not any(k == file and a < stop and b > start for k, a, b in at)
+            longest
+            for at, longest in self._samples()
+            if not any(k == file and a < stop and b > start for k, a, b in at)
         )
         return min(found) if len(found := list(others)) >= _SAMPLES - 1 else 0
 
