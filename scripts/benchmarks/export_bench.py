@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 import vfs
-from scripts.benchmarks.rows import FRAME, TINY, Row, Size, share
+from scripts.benchmarks.rows import FRAME, STATUS, TINY, Row, Size, share
 from vfs.model.region import Region
 from vfs.outputs.outputs import flush_together
 from vfs.testing.gatan_writers import write_dm
@@ -194,13 +194,15 @@ def _ome_tiff(folder: Path, frames: np.ndarray) -> vfs.VirtualGroup:
     return vfs.open_group(path, chunks=(CHUNK, *(-1,) * 4))
 
 
-_EXPORT = """
+_EXPORT = (
+    STATUS
+    + """
 import sys, vfs
 how = dict(format="raw", stored_dtype="<u2", sig_shape=(256, 256), chunks=sys.argv[3])
 vfs.export(vfs.open_group(sys.argv[1], **how), sys.argv[2], shards=sys.argv[4], codec=sys.argv[5])
-with open("/proc/self/status") as file:
-    print(next(int(line.split()[1]) for line in file if line.startswith("VmHWM:")) / 1024)
+print(status("VmHWM:") / 1024)
 """
+)
 
 
 def _memory(folder: Path, size: Size) -> Iterator[Row]:

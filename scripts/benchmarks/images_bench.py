@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import vfs
-from scripts.benchmarks.rows import TINY, Row, Size, share, spent
+from scripts.benchmarks.rows import STATUS, TINY, Row, Size, share, spent
 from vfs.engine.array import ArrayReader
 from vfs.formats.tiff_structure.segments import SegmentDecoder
 from vfs.testing.tiff_writers import write_tiff
@@ -107,18 +107,16 @@ def _level(path: Path, image: np.ndarray, size: Size) -> Row:
     return share(name, halve, lambda: np.copyto(out, image), size, "of memcpy", "≥ 0.5")
 
 
-_OVERVIEW = """
+_OVERVIEW = (
+    STATUS
+    + """
 import sys, vfs
-
-def kept(name):
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith(name)) / 1024
-
 level = list(vfs.open(sys.argv[1]).store(face="ome").face.arrays.values())[-1]
-before = kept("VmRSS:")
+before = status("VmRSS:")
 level.read()
-print(kept("VmHWM:") - before, kept("VmHWM:") - kept("RssFile:"))
+print((status("VmHWM:") - before) / 1024, (status("VmHWM:") - status("RssFile:")) / 1024)
 """
+)
 
 
 def _memory(folder: Path, size: Size) -> list[float]:

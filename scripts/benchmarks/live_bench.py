@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import vfs
-from scripts.benchmarks.rows import FRAME, Row, Size
+from scripts.benchmarks.rows import FRAME, STATUS, Row, Size
 from vfs.testing.counted import counted
 from vfs.testing.recording import Recording
 from vfs.testing.writers import write_mib
@@ -97,8 +97,10 @@ def _cost(files: list[Path], folder: Path, named: Path) -> tuple[float, float]:
     return max(0.0, busy) / lasted, nbytes / total
 
 
-_PASS = """
-import resource, sys, time, vfs
+_PASS = (
+    STATUS
+    + """
+import sys, time, vfs
 from vfs.testing.counted import counted
 path, how = sys.argv[1], {"follow": True} if sys.argv[2:] else {}
 while True:
@@ -108,8 +110,9 @@ while True:
     except vfs.VfsError:
         time.sleep(0.02)
 _, nbytes = counted(lambda: scan.reduce(workers=1, total=vfs.FrameSum(), **how), "self")
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, nbytes)
+print(status("VmHWM:"), nbytes)
 """
+)
 
 
 def _long(folder: Path, count: int) -> tuple[float, float]:

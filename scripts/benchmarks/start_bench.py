@@ -17,7 +17,7 @@ from statistics import median
 
 import numpy as np
 
-from scripts.benchmarks.rows import FRAME, TINY, Row, Size, frames_of
+from scripts.benchmarks.rows import FRAME, STATUS, TINY, Row, Size, frames_of
 from tests import first_uses
 from vfs.testing.tiff_writers import write_tiff
 from vfs.testing.writers import write_mib, write_npy
@@ -33,22 +33,23 @@ disk = (y - 128) ** 2 + (x - 128) ** 2 < 41 ** 2
 [frame[disk].sum() for frame in a]
 """
 _SMALL = "a.reduce(bf=vfs.Disk(cy=32, cx=32, r=10))['bf'].data"
-_PASS = """
-import resource, sys, vfs
+_PASS = (
+    STATUS
+    + """
+import sys, vfs
 from vfs.engine.cache import ChunkCache
 limit = int(sys.argv[2])
 def opened(most):
     options = dict(format='raw', dtype='<u2', sig_shape=(256, 256), chunks='scan', backend='buffered')
     return vfs.open(sys.argv[1], **options, cache=ChunkCache(most))
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 next(opened(limit).tiles(workers=0))  # kernels, scratch memory
-before = peak()
+before = status("VmHWM:")
 array = opened(limit)
 for _, tile in array.tiles(workers=0):
     tile.sum()
-print(max(1, peak() - before) / limit)
+print(max(1, status("VmHWM:") - before) * 1024 / limit)
 """
+)
 
 
 def rows(folder: Path, size: Size) -> Iterator[Row]:
